@@ -48,9 +48,9 @@ std::optional<Element> Emitter::emitKnownCompare(CompareOp op,
   // An order holds for all of a range if it does at both ends.
   Range range = space.rangeOf(at[*dim]);
   auto holdsAt = [&](int64_t number) {
-    return arith::applyCmpPredicate(predicatesOf(op.getKind()).second,
-                                    APInt(64, number, true),
-                                    APInt(64, *bound, true));
+    return arith::applyCmpPredicate(
+        predicatesOf(relationOf(op.getKind())).second, APInt(64, number, true),
+        APInt(64, *bound, true));
   };
   bool atLow = holdsAt(range.low);
   if (atLow != holdsAt(range.high))

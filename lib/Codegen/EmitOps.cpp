@@ -111,76 +111,70 @@ Element Emitter::numbers(const Index &index) {
 //===----------------------------------------------------------------------===//
 
 std::pair<arith::CmpFPredicate, arith::CmpIPredicate>
-kerf::codegen::predicatesOf(CompareKind kind) {
-  switch (kind) {
-  case CompareKind::EQ:
+kerf::codegen::predicatesOf(Relation relation) {
+  switch (relation) {
+  case Relation::EQ:
     return {arith::CmpFPredicate::OEQ, arith::CmpIPredicate::eq};
-  case CompareKind::NE:
+  case Relation::NE:
     return {arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne};
-  case CompareKind::LT:
+  case Relation::LT:
     return {arith::CmpFPredicate::OLT, arith::CmpIPredicate::slt};
-  case CompareKind::LE:
+  case Relation::LE:
     return {arith::CmpFPredicate::OLE, arith::CmpIPredicate::sle};
-  case CompareKind::GT:
+  case Relation::GT:
     return {arith::CmpFPredicate::OGT, arith::CmpIPredicate::sgt};
-  case CompareKind::GE:
+  case Relation::GE:
     return {arith::CmpFPredicate::OGE, arith::CmpIPredicate::sge};
   }
   llvm_unreachable("covered switch");
 }
 
-/// 8-bit floats are converted from and to f32.
-static Value computeCast(Arith &a, CastOp op, Value x, Type resultType) {
-  Type from = typeOf(op.getX()).getElementType();
-  Type to = typeOf(op.getResult()).getElementType();
-  if (isFloat8(from))
-    x = a.fromFloat8(x, from);
-  return isFloat8(to) ? a.toFloat8(a.cast(x, a.f32()), to)
-                      : a.cast(x, resultType);
-}
+namespace {
+/// What element-wise ops build of themselves with.
+struct Scalars : ScalarBuilder {
+  Arith &a;
+  Type resultType; ///< of numbers
+  Scalars(Arith &a, Type resultType) : a(a), resultType(resultType) {}
 
-/// The result of an element-wise op on numbers; null for other ops.
-static Value compute(Arith &a, Operation *op, llvm::ArrayRef<Value> x,
-                     Type resultType) {
-  auto one = [&] { return a.number(x[0].getType(), 1); };
-  return llvm::TypeSwitch<Operation *, Value>(op)
-      .Case<AddOp>([&](auto) { return a.add(x[0], x[1]); })
-      .Case<SubOp>([&](auto) { return a.sub(x[0], x[1]); })
-      .Case<MulOp>([&](auto) { return a.mul(x[0], x[1]); })
-      .Case<DivOp>([&](auto) { return a.div(x[0], x[1]); })
-      .Case<MaxOp>([&](auto) { return a.max(x[0], x[1]); })
-      .Case<MinOp>([&](auto) { return a.min(x[0], x[1]); })
-      .Case<PowOp>([&](auto) { return a.pow(x[0], x[1]); })
-      .Case<NegOp>([&](auto) { return a.neg(x[0]); })
-      .Case<ExpOp>([&](auto) { return a.exp(x[0]); })
-      .Case<LogOp>([&](auto) { return a.log(x[0]); })
-      .Case<SqrtOp>([&](auto) { return a.sqrt(x[0]); })
-      .Case<PowerOfTwoOp>([&](auto) { return a.powerOfTwo(x[0]); })
-      .Case<RsqrtOp>([&](auto) { return a.div(one(), a.sqrt(x[0])); })
-      .Case<TanhOp>([&](auto) { return a.tanh(x[0]); })
-      .Case<ErfOp>([&](auto) { return a.erf(x[0]); })
-      .Case<SinOp>([&](auto) { return a.sin(x[0]); })
-      .Case<CosOp>([&](auto) { return a.cos(x[0]); })
-      .Case<LogisticOp>(
-          [&](auto) { return a.div(one(), a.add(a.exp(a.neg(x[0])), 1)); })
-      .Case<CompareOp>([&](CompareOp op) {
-        auto [floats, integers] = predicatesOf(op.getKind());
-        return a.compare(floats, integers, x[0], x[1]);
-      })
-      .Case<SelectOp>([&](auto) { return a.select(x[0], x[1], x[2]); })
-      .Case<CastOp>(
-          [&](CastOp op) { return computeCast(a, op, x[0], resultType); })
-      .Default([](Operation *) { return Value(); });
-}
-
-bool kerf::codegen::isPointwise(Operation *op) {
-  return isa<AddOp, SubOp, MulOp, DivOp, MaxOp, MinOp, PowOp, NegOp, ExpOp,
-             LogOp, SqrtOp, RsqrtOp, TanhOp, ErfOp, SinOp, CosOp, LogisticOp,
-             PowerOfTwoOp, CompareOp, SelectOp, CastOp>(op);
-}
+  Value number(Value like, double x) override {
+    return a.number(like.getType(), x);
+  }
+  Value add(Value x, Value y) override { return a.add(x, y); }
+  Value sub(Value x, Value y) override { return a.sub(x, y); }
+  Value mul(Value x, Value y) override { return a.mul(x, y); }
+  Value div(Value x, Value y) override { return a.div(x, y); }
+  Value max(Value x, Value y) override { return a.max(x, y); }
+  Value min(Value x, Value y) override { return a.min(x, y); }
+  Value pow(Value x, Value y) override { return a.pow(x, y); }
+  Value neg(Value x) override { return a.neg(x); }
+  Value exp(Value x) override { return a.exp(x); }
+  Value log(Value x) override { return a.log(x); }
+  Value sqrt(Value x) override { return a.sqrt(x); }
+  Value tanh(Value x) override { return a.tanh(x); }
+  Value erf(Value x) override { return a.erf(x); }
+  Value sin(Value x) override { return a.sin(x); }
+  Value cos(Value x) override { return a.cos(x); }
+  Value powerOfTwo(Value x) override { return a.powerOfTwo(x); }
+  Value compare(Relation relation, Value x, Value y) override {
+    auto [floats, integers] = predicatesOf(relation);
+    return a.compare(floats, integers, x, y);
+  }
+  Value select(Value condition, Value x, Value y) override {
+    return a.select(condition, x, y);
+  }
+  /// 8-bit floats are converted from and to f32.
+  Value cast(Value x, Type from, Type to) override {
+    if (isFloat8(from))
+      x = a.fromFloat8(x, from);
+    return isFloat8(to) ? a.toFloat8(a.cast(x, a.f32()), to)
+                        : a.cast(x, resultType);
+  }
+};
+} // namespace
 
 Result Emitter::emitPointwise(Operation *op, llvm::ArrayRef<Index> at) {
-  if (!isPointwise(op)) {
+  auto scalar = dyn_cast<ScalarOpInterface>(op);
+  if (!scalar) {
     obstacle = op;
     return std::nullopt;
   }
@@ -205,7 +199,8 @@ Result Emitter::emitPointwise(Operation *op, llvm::ArrayRef<Index> at) {
                   .value;
     operands.push_back(value);
   }
-  return wrap(compute(arith, op, operands, type));
+  Scalars scalars(arith, type);
+  return wrap(scalar.buildElement(scalars, operands));
 }
 
 //===----------------------------------------------------------------------===//

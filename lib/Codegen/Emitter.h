@@ -44,7 +44,7 @@ struct Team {
 
 /// What compares floats, and integers, as `kerf.compare` does.
 std::pair<mlir::arith::CmpFPredicate, mlir::arith::CmpIPredicate>
-predicatesOf(CompareKind kind);
+predicatesOf(Relation relation);
 
 class Emitter {
 public:

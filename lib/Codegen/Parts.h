@@ -90,10 +90,6 @@ GpuParts gpuPartsOf(exec::KernelOp kernel, int processors);
 void forCone(llvm::ArrayRef<mlir::Value> roots,
              llvm::function_ref<void(mlir::Operation *)> body);
 
-/// Whether each element of the op's result is computed from those of the
-/// operands at the same index.
-bool isPointwise(mlir::Operation *op);
-
 /// Sums and maxima over last dimensions that `root` is computed from, operands
 /// before users.
 llvm::SmallVector<ReduceOp> rowReducesOf(mlir::Value root);

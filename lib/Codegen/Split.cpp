@@ -85,8 +85,8 @@ static bool isShapeOrCast(Operation *op) {
 }
 
 static bool isExpensive(Operation *op) {
-  return isa<ExpOp, LogOp, TanhOp, ErfOp, SinOp, CosOp, LogisticOp, PowOp,
-             RandomUniformOp>(op);
+  auto scalar = dyn_cast<ScalarOpInterface>(op);
+  return isa<RandomUniformOp>(op) || (scalar && scalar.isExpensive());
 }
 
 /// A reduction of several elements.

@@ -132,7 +132,7 @@ void Reads::follow(Value value, const Dims &dims) {
   }
   if (isa<ConstantOp, IotaOp>(op) || followView(op, dims))
     return;
-  onlyPlain &= isPointwise(op);
+  onlyPlain &= isa<ScalarOpInterface>(op);
   if (onlyPlain)
     for (Value operand : op->getOperands())
       follow(operand, dims);

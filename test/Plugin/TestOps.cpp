@@ -14,6 +14,8 @@
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/Compiler.h"
 
+#include <cmath>
+
 #include "TestDialect.h.inc"
 
 #define GET_OP_CLASSES
@@ -29,9 +31,10 @@ using namespace kerf;
 using kerf_test::CodeOp;
 using kerf_test::ReverseRowsOp;
 using kerf_test::SoftplusGateOp;
+using kerf_test::SoftsignOp;
 
 void kerf_test::TestDialect::initialize() {
-  addOperations<CodeOp, ReverseRowsOp, SoftplusGateOp>();
+  addOperations<CodeOp, ReverseRowsOp, SoftplusGateOp, SoftsignOp>();
 }
 
 //===----------------------------------------------------------------------===//
@@ -60,6 +63,37 @@ LogicalResult SoftplusGateOp::buildGradient(GradientBuilder &gradients) {
     gradients.add(getX(), p.mul(dy, p.log(p.add(p.exp(getGate()), 1.0))));
   if (gradients.needs(getGate()))
     gradients.add(getGate(), p.mul(p.mul(dy, getX()), p.logistic(getGate())));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// softsign
+//===----------------------------------------------------------------------===//
+
+Factors SoftsignOp::getFactors() {
+  return pointwiseFactors(*this, Positions::Ignored);
+}
+
+void SoftsignOp::evaluate(llvm::ArrayRef<const HostTensor *> operands,
+                          llvm::MutableArrayRef<HostTensor> results) {
+  for (int64_t i = 0; i < operands[0]->size(); ++i) {
+    double x = operands[0]->data[i];
+    results[0].data[i] = x / (1 + std::abs(x));
+  }
+}
+
+Value SoftsignOp::buildElement(ScalarBuilder &s,
+                               llvm::ArrayRef<Value> elements) {
+  Value x = elements[0];
+  Value magnitude = s.max(x, s.neg(x));
+  return s.div(x, s.add(s.number(x, 1), magnitude));
+}
+
+LogicalResult SoftsignOp::buildGradient(GradientBuilder &gradients) {
+  PlainBuilder p{gradients.builder(), getLoc()};
+  Value x = getX(), dy = gradients.of(getResult());
+  Value below = p.add(p.max(x, p.neg(x)), 1.0);
+  gradients.add(x, p.div(dy, p.mul(below, below)));
   return success();
 }
 

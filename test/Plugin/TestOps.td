@@ -19,6 +19,14 @@ def Test_SoftplusGateOp : Op<Test_Dialect, "softplus_gate", [Pure,
   let assemblyFormat = "$x `,` $gate attr-dict `:` type($result)";
 }
 
+def Test_SoftsignOp : Op<Test_Dialect, "softsign", [Pure,
+    SameOperandsAndResultType, Kerf_Factors, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate, Kerf_Scalar]> {
+  let summary = "y = x / (1 + |x|), element by element, inside kernels with its neighbours";
+  let arguments = (ins Kerf_Float:$x);
+  let results = (outs Kerf_Float:$result);
+  let assemblyFormat = "$x attr-dict `:` type($result)";
+}
+
 def Test_ReverseRowsOp : Op<Test_Dialect, "reverse_rows", [Pure,
     SameOperandsAndResultType, Kerf_Evaluate, Kerf_Kernel]> {
   let summary = "Reverse the order in the last dimension, by a kernel of its own";

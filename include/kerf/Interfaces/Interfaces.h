@@ -48,6 +48,44 @@ public:
                               mlir::Operation *replacement) = 0;
 };
 
+/// How two numbers are compared.
+enum class Relation { EQ, NE, LT, LE, GT, GE };
+
+/// Arithmetic on an element inside a kernel. Implemented by `lib/Codegen`; ops
+/// see only this.
+class ScalarBuilder {
+public:
+  using Value = mlir::Value;
+  virtual ~ScalarBuilder() = default;
+
+  /// A number of the type of `like`.
+  virtual Value number(Value like, double x) = 0;
+  virtual Value add(Value a, Value b) = 0;
+  virtual Value sub(Value a, Value b) = 0;
+  virtual Value mul(Value a, Value b) = 0;
+  /// Integers: rounded down, 0 by zero.
+  virtual Value div(Value a, Value b) = 0;
+  /// NaN if one is NaN.
+  virtual Value max(Value a, Value b) = 0;
+  virtual Value min(Value a, Value b) = 0;
+  virtual Value pow(Value a, Value b) = 0;
+  virtual Value neg(Value x) = 0;
+  virtual Value exp(Value x) = 0;
+  virtual Value log(Value x) = 0;
+  virtual Value sqrt(Value x) = 0;
+  virtual Value tanh(Value x) = 0;
+  virtual Value erf(Value x) = 0;
+  virtual Value sin(Value x) = 0;
+  virtual Value cos(Value x) = 0;
+  /// The smallest power of two that is not below |x|, of f32.
+  virtual Value powerOfTwo(Value x) = 0;
+  virtual Value compare(Relation relation, Value a, Value b) = 0;
+  /// `condition ? a : b`.
+  virtual Value select(Value condition, Value a, Value b) = 0;
+  /// From an element type in memory to another.
+  virtual Value cast(Value x, mlir::Type from, mlir::Type to) = 0;
+};
+
 /// Communication inside an op. Implemented by `lib/Partition`; ops see only
 /// this. A group of ranks is named by the factor that is cut over it: the ranks
 /// that differ in its axes alone, a rank's place being the number of its part.

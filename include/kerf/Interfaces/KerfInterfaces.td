@@ -85,6 +85,29 @@ def EvaluateOpInterface : OpInterface<"EvaluateOpInterface"> {
   ];
 }
 
+def ScalarOpInterface : OpInterface<"ScalarOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    An op of one element each: how an element follows from those of the operands.
+    Kernels are generated of it, together with those of its neighbours. Results
+    and operands have one shape.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        The element from those of the operands. Numbers of 16 bits are f32 here;
+        others have the operands' element types.
+      }],
+      "::mlir::Value", "buildElement",
+      (ins "::kerf::ScalarBuilder &":$scalars,
+           "::llvm::ArrayRef<::mlir::Value>":$elements)>,
+    InterfaceMethod<[{
+        True for a function of many instructions: where an element is needed
+        several times, it is stored.
+      }],
+      "bool", "isExpensive", (ins), "", "return false;">,
+  ];
+}
+
 def LocalizeOpInterface : OpInterface<"LocalizeOpInterface"> {
   let cppNamespace = "::kerf";
   let description = [{

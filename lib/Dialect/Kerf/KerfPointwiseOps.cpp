@@ -28,15 +28,21 @@ static void mapBinary(Operands operands, Results results, Fn fn) {
 // One operand: meaning and gradient as a table
 //===----------------------------------------------------------------------===//
 
-/// EXPR is the value at x; GRADIENT the operand's gradient from the builder p,
-/// the operand x, the result y and the result's gradient dy.
-#define KERF_UNARY(Op, EXPR, GRADIENT, ...)                                    \
+/// EXPR is the value at x; ELEMENT the same built by s; GRADIENT the operand's
+/// gradient from the builder p, the operand x, the result y and the result's
+/// gradient dy.
+#define KERF_UNARY(Op, EXPR, ELEMENT, EXPENSIVE, GRADIENT, ...)                \
   Factors Op::getFactors() {                                                   \
     return pointwiseFactors(*this, Positions::Ignored, {__VA_ARGS__});         \
   }                                                                            \
   void Op::evaluate(Operands operands, Results results) {                      \
     mapUnary(operands, results, [](double x) { return EXPR; });                \
   }                                                                            \
+  Value Op::buildElement(ScalarBuilder &s, llvm::ArrayRef<Value> elements) {   \
+    Value x = elements[0];                                                     \
+    return ELEMENT;                                                            \
+  }                                                                            \
+  bool Op::isExpensive() { return EXPENSIVE; }                                 \
   LogicalResult Op::buildGradient(GradientBuilder &gradients) {                \
     PlainBuilder p{gradients.builder(), getLoc()};                             \
     Value x = getX(), y = getResult(), dy = gradients.of(getResult());         \
@@ -45,18 +51,24 @@ static void mapBinary(Operands operands, Results results, Fn fn) {
     return success();                                                          \
   }
 
-KERF_UNARY(NegOp, -x, p.neg(dy), 0)
-KERF_UNARY(ExpOp, std::exp(x), p.mul(dy, y))
-KERF_UNARY(LogOp, std::log(x), p.div(dy, x))
-KERF_UNARY(SqrtOp, std::sqrt(x), p.div(p.mul(dy, 0.5), y))
-KERF_UNARY(RsqrtOp, 1 / std::sqrt(x),
+static Value reciprocal(ScalarBuilder &s, Value x) {
+  return s.div(s.number(x, 1), x);
+}
+
+KERF_UNARY(NegOp, -x, s.neg(x), false, p.neg(dy), 0)
+KERF_UNARY(ExpOp, std::exp(x), s.exp(x), true, p.mul(dy, y))
+KERF_UNARY(LogOp, std::log(x), s.log(x), true, p.div(dy, x))
+KERF_UNARY(SqrtOp, std::sqrt(x), s.sqrt(x), false, p.div(p.mul(dy, 0.5), y))
+KERF_UNARY(RsqrtOp, 1 / std::sqrt(x), reciprocal(s, s.sqrt(x)), false,
            p.mul(p.mul(dy, -0.5), p.mul(y, p.mul(y, y))))
-KERF_UNARY(TanhOp, std::tanh(x), p.mul(dy, p.sub(1.0, p.mul(y, y))))
-KERF_UNARY(ErfOp, std::erf(x),
+KERF_UNARY(TanhOp, std::tanh(x), s.tanh(x), true,
+           p.mul(dy, p.sub(1.0, p.mul(y, y))))
+KERF_UNARY(ErfOp, std::erf(x), s.erf(x), true,
            p.mul(p.mul(dy, M_2_SQRTPI), p.exp(p.neg(p.mul(x, x)))))
-KERF_UNARY(SinOp, std::sin(x), p.mul(dy, p.cos(x)))
-KERF_UNARY(CosOp, std::cos(x), p.neg(p.mul(dy, p.sin(x))))
+KERF_UNARY(SinOp, std::sin(x), s.sin(x), true, p.mul(dy, p.cos(x)))
+KERF_UNARY(CosOp, std::cos(x), s.cos(x), true, p.neg(p.mul(dy, p.sin(x))))
 KERF_UNARY(LogisticOp, 1 / (1 + std::exp(-x)),
+           reciprocal(s, s.add(s.exp(s.neg(x)), s.number(x, 1))), true,
            p.mul(p.mul(dy, y), p.sub(1.0, y)))
 #undef KERF_UNARY
 
@@ -78,18 +90,28 @@ void PowerOfTwoOp::evaluate(Operands operands, Results results) {
   mapUnary(operands, results, powerOfTwo);
 }
 
+Value PowerOfTwoOp::buildElement(ScalarBuilder &s,
+                                 llvm::ArrayRef<Value> elements) {
+  return s.powerOfTwo(elements[0]);
+}
+
 //===----------------------------------------------------------------------===//
 // Two operands
 //===----------------------------------------------------------------------===//
 
-#define KERF_BINARY(Op, EXPR, FACTORS)                                         \
+/// EXPR is the value at a and b, METHOD the scalar builder's.
+#define KERF_BINARY(Op, EXPR, METHOD, EXPENSIVE, FACTORS)                      \
   Factors Op::getFactors() { return FACTORS; }                                 \
   void Op::evaluate(Operands operands, Results results) {                      \
     bool isInteger = isa<IntegerType>(results[0].type.getElementType());       \
     (void)isInteger;                                                           \
     mapBinary(operands, results,                                               \
               [&](double a, double b) -> double { return EXPR; });             \
-  }
+  }                                                                            \
+  Value Op::buildElement(ScalarBuilder &s, llvm::ArrayRef<Value> elements) {   \
+    return s.METHOD(elements[0], elements[1]);                                 \
+  }                                                                            \
+  bool Op::isExpensive() { return EXPENSIVE; }
 
 /// Integer division rounds down; by zero it gives zero.
 static double divide(double a, double b, bool isInteger) {
@@ -136,14 +158,17 @@ static Factors roundedFactors(Operation *op) {
                                  : llvm::ArrayRef<unsigned>{0});
 }
 
-KERF_BINARY(AddOp, a + b, jointFactors(*this, {0, 1}))
-KERF_BINARY(SubOp, a - b, jointFactors(*this, {0, 1}))
-KERF_BINARY(MulOp, multiply(a, b, isInteger),
+KERF_BINARY(AddOp, a + b, add, false, jointFactors(*this, {0, 1}))
+KERF_BINARY(SubOp, a - b, sub, false, jointFactors(*this, {0, 1}))
+KERF_BINARY(MulOp, multiply(a, b, isInteger), mul, false,
             pointwiseFactors(*this, Positions::Ignored, {0, 1}))
-KERF_BINARY(DivOp, divide(a, b, isInteger), roundedFactors(*this))
-KERF_BINARY(MaxOp, larger(a, b), pointwiseFactors(*this, Positions::Ignored))
-KERF_BINARY(MinOp, smaller(a, b), pointwiseFactors(*this, Positions::Ignored))
-KERF_BINARY(PowOp, std::pow(a, b), pointwiseFactors(*this, Positions::Ignored))
+KERF_BINARY(DivOp, divide(a, b, isInteger), div, false, roundedFactors(*this))
+KERF_BINARY(MaxOp, larger(a, b), max, false,
+            pointwiseFactors(*this, Positions::Ignored))
+KERF_BINARY(MinOp, smaller(a, b), min, false,
+            pointwiseFactors(*this, Positions::Ignored))
+KERF_BINARY(PowOp, std::pow(a, b), pow, true,
+            pointwiseFactors(*this, Positions::Ignored))
 #undef KERF_BINARY
 
 LogicalResult AddOp::buildGradient(GradientBuilder &gradients) {
@@ -242,6 +267,29 @@ void CompareOp::evaluate(Operands operands, Results results) {
             [&](double a, double b) { return holds(getKind(), a, b); });
 }
 
+Relation kerf::relationOf(CompareKind kind) {
+  switch (kind) {
+  case CompareKind::EQ:
+    return Relation::EQ;
+  case CompareKind::NE:
+    return Relation::NE;
+  case CompareKind::LT:
+    return Relation::LT;
+  case CompareKind::LE:
+    return Relation::LE;
+  case CompareKind::GT:
+    return Relation::GT;
+  case CompareKind::GE:
+    return Relation::GE;
+  }
+  llvm_unreachable("covered switch");
+}
+
+Value CompareOp::buildElement(ScalarBuilder &s,
+                              llvm::ArrayRef<Value> elements) {
+  return s.compare(relationOf(getKind()), elements[0], elements[1]);
+}
+
 LogicalResult SelectOp::inferReturnTypes(MLIRContext *context,
                                          std::optional<Location> loc,
                                          Adaptor adaptor,
@@ -285,6 +333,10 @@ void SelectOp::evaluate(Operands operands, Results results) {
     results[0].data[i] = operands[operands[0]->data[i] != 0 ? 1 : 2]->data[i];
 }
 
+Value SelectOp::buildElement(ScalarBuilder &s, llvm::ArrayRef<Value> elements) {
+  return s.select(elements[0], elements[1], elements[2]);
+}
+
 LogicalResult SelectOp::buildGradient(GradientBuilder &gradients) {
   PlainBuilder p{gradients.builder(), getLoc()};
   Value dy = gradients.of(getResult());
@@ -303,6 +355,11 @@ void CastOp::evaluate(Operands operands, Results results) {
   bool toInteger = element.isInteger(32) || element.isInteger(8);
   mapUnary(operands, results,
            [&](double x) { return toInteger ? std::trunc(x) : x; });
+}
+
+Value CastOp::buildElement(ScalarBuilder &s, llvm::ArrayRef<Value> elements) {
+  return s.cast(elements[0], typeOf(getX()).getElementType(),
+                typeOf(getResult()).getElementType());
 }
 
 LogicalResult CastOp::buildGradient(GradientBuilder &gradients) {

@@ -129,6 +129,9 @@ mlir::RankedTensorType computeType(mlir::Type type);
 /// True for tensors of `f8E4M3FN` or `f8E5M2`.
 bool isFloat8(mlir::Type type);
 
+/// The relation that `kerf.compare` of this kind tests.
+Relation relationOf(CompareKind kind);
+
 /// Number of rows or classes that the elements of an integer input of a model
 /// index, or 0 where nothing says it.
 int64_t getVocabulary(mlir::BlockArgument input);

@@ -75,6 +75,9 @@ def Kerf_Localize : DeclareOpInterfaceMethods<LocalizeOpInterface>;
 def Kerf_Variant : DeclareOpInterfaceMethods<VariantOpInterface>;
 def Kerf_Precision : DeclareOpInterfaceMethods<PrecisionOpInterface>;
 def Kerf_Evaluate : DeclareOpInterfaceMethods<EvaluateOpInterface>;
+def Kerf_Scalar : DeclareOpInterfaceMethods<ScalarOpInterface>;
+/// The same of an op that says whether it is expensive.
+def Kerf_Function : DeclareOpInterfaceMethods<ScalarOpInterface, ["isExpensive"]>;
 
 /// Result types follow from operands and attributes, and are not written.
 class Kerf_InferredOp<string mnemonic, list<Trait> traits>

@@ -11,7 +11,7 @@ include "kerf/Dialect/Kerf/KerfOpBase.td"
 
 class Kerf_UnaryOp<string mnemonic>
     : Kerf_Op<mnemonic, [Pure, SameOperandsAndResultType, Kerf_Factors,
-                         Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+                         Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate, Kerf_Function]> {
   let arguments = (ins Kerf_Float:$x);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = "$x attr-dict `:` type($result)";
@@ -171,7 +171,7 @@ def Kerf_CosOp : Kerf_UnaryOp<"cos"> {
 }
 
 def Kerf_PowerOfTwoOp : Kerf_Op<"power_of_two", [Pure, SameOperandsAndResultType, Kerf_Factors,
-    Kerf_PointwiseCost, Kerf_Evaluate]> {
+    Kerf_PointwiseCost, Kerf_Evaluate, Kerf_Scalar]> {
   let summary = "Round magnitudes up to powers of two";
   let description = [{
     `y` is the smallest power of two that is not below `|x|`, element by element,
@@ -216,7 +216,7 @@ def Kerf_LogisticOp : Kerf_UnaryOp<"logistic"> {
 
 class Kerf_BinaryOp<string mnemonic, list<Trait> traits = []>
     : Kerf_Op<mnemonic, traits # [Pure, SameOperandsAndResultType, Kerf_Factors,
-                                  Kerf_PointwiseCost, Kerf_Evaluate]> {
+                                  Kerf_PointwiseCost, Kerf_Evaluate, Kerf_Function]> {
   let arguments = (ins Kerf_Number:$lhs, Kerf_Number:$rhs);
   let results = (outs Kerf_Number:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
@@ -351,7 +351,7 @@ def Kerf_PowOp : Kerf_BinaryOp<"pow"> {
 // Choice and types
 //===----------------------------------------------------------------------===//
 
-def Kerf_CompareOp : Kerf_InferredOp<"compare", [SameTypeOperands, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_CompareOp : Kerf_InferredOp<"compare", [SameTypeOperands, Kerf_PointwiseCost, Kerf_Evaluate, Kerf_Scalar]> {
   let summary = "Compare elements";
   let description = [{
     `y = a R b` with R one of eq, ne, lt, le, gt, ge; an i1 tensor.
@@ -372,7 +372,7 @@ def Kerf_CompareOp : Kerf_InferredOp<"compare", [SameTypeOperands, Kerf_Pointwis
 }
 
 def Kerf_SelectOp : Kerf_InferredOp<"select", [Kerf_Gradient, Kerf_PointwiseCost,
-    Kerf_Evaluate, AllTypesMatch<["on_true", "on_false"]>]> {
+    Kerf_Evaluate, Kerf_Scalar, AllTypesMatch<["on_true", "on_false"]>]> {
   let summary = "Choose elements by a condition";
   let description = [{
     `y = c ? a : b`, element by element.
@@ -395,7 +395,7 @@ def Kerf_SelectOp : Kerf_InferredOp<"select", [Kerf_Gradient, Kerf_PointwiseCost
 }
 
 def Kerf_CastOp : Kerf_Op<"cast", [Pure, SameOperandsAndResultShape, Kerf_Factors,
-    Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+    Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate, Kerf_Scalar]> {
   let summary = "Change the element type";
   let description = [{
     To the nearest value, ties to even; floats to integers towards zero; to i1:
