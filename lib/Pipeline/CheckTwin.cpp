@@ -167,6 +167,29 @@ static LogicalResult checkSize(ModelOp step,
   return diagnostic;
 }
 
+/// Fails with a diagnostic where training on one rank gives no numbers.
+static LogicalResult checkFinite(ModelOp step, const TrainingRun &expected,
+                                 llvm::StringRef what) {
+  for (auto [number, outputs] : llvm::enumerate(expected.outputs))
+    for (const auto &[name, output] : outputs) {
+      if (llvm::all_of(output.data, [](double x) { return std::isfinite(x); }))
+        continue;
+      auto diagnostic = step.emitError()
+                        << "the programs of this plan cannot be compared with "
+                           "training on one rank: on one rank, too, "
+                        << name << " of step " << number + 1
+                        << " is no finite number";
+      diagnostic.attachNote()
+          << "seen on " << what
+          << "; a division by the number of targets that count does this where "
+             "none does";
+      diagnostic.attachNote() << "--check=off writes the file without the "
+                                 "comparison";
+      return diagnostic;
+    }
+  return success();
+}
+
 /// Compares two steps of training; `module` as `addPrograms` leaves it.
 static LogicalResult compare(ModuleOp module, CheckedPlan &checked) {
   ModelOp step = *module.getOps<ModelOp>().begin();
@@ -175,7 +198,7 @@ static LogicalResult compare(ModuleOp module, CheckedPlan &checked) {
     return failure();
   TrainingData data;
   TrainingRun expected = trainStep(step, data);
-  if (!expected.ran)
+  if (!expected.ran || failed(checkFinite(step, expected, checked.twin)))
     return failure();
   TrainingRun actual = trainPrograms(programs, data);
   if (!actual.ran) {

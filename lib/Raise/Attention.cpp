@@ -1,12 +1,13 @@
 //===- Attention.cpp - softmax attention ----------------------------------===//
 //
 // A product of the softmax of scores with values, the scores a product of
-// queries and keys with a factor, perhaps a soft cap, and a mask of positions.
+// queries and keys with a factor, perhaps a soft cap, a bias by distance, and a
+// mask of positions.
 // The softmax may have one more score per row, a number of the head.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Masks.h"
+#include "Distances.h"
 
 #include <cmath>
 #include <map>
@@ -22,18 +23,14 @@ struct Product {
   std::string left, right, out;
 };
 
-/// A mask that scores get on their way to the softmax.
-struct Masking {
-  Seen condition;        ///< by the softmax's dimensions
-  bool isHidden = false; ///< true hides
-};
-
 /// What stands between the product of queries and keys and the softmax.
 struct Scores {
   Seen product; ///< by the softmax's dimensions
   double scale = 1;
   std::optional<double> softcap;
-  llvm::SmallVector<Masking> maskings;
+  llvm::SmallVector<Hiding> maskings; ///< by the softmax's dimensions
+  std::optional<Seen> bias; ///< by distance, by the softmax's dimensions
+  double biasScale = 1;     ///< a factor on it
 };
 
 /// What the letters of the product with the values are; of products inside
@@ -52,6 +49,8 @@ struct Parts {
   DropoutOp dropout;
   Value sink;          ///< by the softmax's dimensions; null: none
   int64_t sinkDim = 0; ///< that it follows
+  std::optional<DistanceBias> bias;
+  double biasScale = 1;
 };
 
 } // namespace
@@ -98,11 +97,6 @@ static Value withoutInnerScale(OpBuilder &builder, Location loc, Value value,
   return PlainBuilder{builder, loc}.transpose(inner, transpose.getPerm());
 }
 
-/// Numbers that a softmax of `scale` times the scores makes 0.
-static bool hides(std::optional<double> number, double scale) {
-  return number && *number * scale <= -1e4;
-}
-
 /// Notes the mask of `c ? x : -inf` or `c ? -inf : x` and gives x; null where
 /// `select` is no such.
 static Value shownBy(SelectOp select, llvm::ArrayRef<int64_t> dims,
@@ -115,24 +109,52 @@ static Value shownBy(SelectOp select, llvm::ArrayRef<int64_t> dims,
   return isHidden ? select.getOnFalse() : select.getOnTrue();
 }
 
-/// Takes a mask off the scores: `c ? x : -inf`, or `x + (c ? 0 : -inf)`; gives
-/// x, or null.
+/// Takes a mask off the scores: `c ? x : -inf`, `x + (c ? 0 : -inf)`, or
+/// `x m + (1 - m) -1e9` with m of truth values; gives x, or null.
 static Value withoutMask(Seen value, Scores &scores) {
   if (auto select = value.op<SelectOp>())
     return shownBy(select, value.dims, scores);
+  auto hidden = [&](Value x, Value summand, double sign) -> Value {
+    auto hiding = hidingOf({summand, value.dims}, sign * scores.scale);
+    if (!hiding)
+      return {};
+    scores.maskings.push_back(*hiding);
+    if (auto mul = x.getDefiningOp<MulOp>())
+      for (auto [shown, factor] : bothOrders(mul))
+        if (isShown({factor, value.dims}, *hiding))
+          return shown;
+    return x;
+  };
+  if (auto sub = value.op<SubOp>())
+    return hidden(sub.getLhs(), sub.getRhs(), -1);
+  if (auto add = value.op<AddOp>())
+    for (auto [x, summand] : bothOrders(add))
+      if (Value shown = hidden(x, summand, 1))
+        return shown;
+  return {};
+}
+
+/// Takes a bias by distance off the scores, and notes it; gives x, or null.
+static Value withoutBias(Seen value, Scores &scores) {
   auto add = value.op<AddOp>();
-  if (!add)
+  if (!add || scores.bias)
     return {};
+  int64_t column = -1; // the softmax's last dimension
+  for (int64_t dim : value.dims)
+    column = std::max(column, dim);
   for (auto [x, summand] : bothOrders(add)) {
-    Seen seen = lookThrough({summand, value.dims});
-    auto select = seen.op<SelectOp>();
-    if (!select)
-      continue;
+    Seen bias = lookThrough({summand, value.dims});
     size_t before = scores.maskings.size();
-    Value shown = shownBy(select, seen.dims, scores);
-    if (shown && splatOf(shown) == 0.0)
-      return x;
-    scores.maskings.resize(before);
+    if (auto select = bias.op<SelectOp>()) // hides some, too
+      if (Value shown = shownBy(select, bias.dims, scores))
+        bias.value = shown;
+    if (!mayBeDistance(bias, column)) {
+      scores.maskings.resize(before);
+      continue;
+    }
+    scores.bias = bias;
+    scores.biasScale = scores.scale;
+    return x;
   }
   return {};
 }
@@ -166,6 +188,8 @@ static std::optional<Scores> scoresOf(Value value, std::string &why) {
       inner = withoutSoftcap(now, scores);
     if (!inner && !scores.softcap) // hidden scores are no -inf under a cap
       inner = withoutMask(scores.product, scores);
+    if (!inner && !scores.softcap)
+      inner = withoutBias(scores.product, scores);
     if (!inner) {
       why = nameOf(now) + " stands between the scores and the softmax";
       return std::nullopt;
@@ -446,6 +470,26 @@ static bool setSink(Parts &parts, Value sink, const Match &match,
   return true;
 }
 
+/// Sets the bias where its slopes are of whole heads and no soft cap or sink
+/// sees what rows get besides.
+static bool setBias(Parts &parts, const Scores &scores, const ScoreDims &dims,
+                    const Match &match, const Letters &letters) {
+  auto bias = distanceBiasOf(*scores.bias, dims);
+  if (!bias || scores.softcap || parts.sink ||
+      (bias->isCausal && !parts.mask.isCausal))
+    return false;
+  if (bias->slope) {
+    llvm::ArrayRef<int64_t> shape = typeOf(bias->slope->value).getShape();
+    for (auto [dim, size] : llvm::zip_equal(bias->slope->dims, shape))
+      if (size != 1 &&
+          (!letters.groups.empty() || dim != match.dimOf(letters.heads)))
+        return false;
+  }
+  parts.bias = bias;
+  parts.biasScale = scores.biasScale;
+  return true;
+}
+
 /// The attention whose weights are on the left of `outer`; none where they are
 /// no softmax, or, with the reason in `why`, where it is another kind.
 static std::optional<Found> findAttention(const Product &outer,
@@ -477,15 +521,19 @@ static std::optional<Found> findAttention(const Product &outer,
   parts.softcap = scores->softcap;
   ScoreDims dims = {match->dimOf(letters->batch), match->dimOf(letters->query),
                     match->dimOf(letters->key)};
-  for (const Masking &masking : scores->maskings) {
+  for (const Hiding &masking : scores->maskings) {
     auto form = maskOf(masking.condition, masking.isHidden, dims);
     if (!form || !join(parts.mask, *form)) {
-      why = "its mask is none of the causal, window and document masks";
+      why = "its mask is none of the causal, window, chunk and document masks";
       return std::nullopt;
     }
   }
-  if (parts.mask.window && !parts.mask.isCausal) {
-    why = "it has a window without a causal mask";
+  if ((parts.mask.window || parts.mask.chunk) && !parts.mask.isCausal) {
+    why = "it has a window or chunks without a causal mask";
+    return std::nullopt;
+  }
+  if (scores->bias && !setBias(parts, *scores, dims, *match, *letters)) {
+    why = "its bias is no number of a head times the distance of a key";
     return std::nullopt;
   }
   return Found{*match, *letters, parts};
@@ -548,8 +596,26 @@ struct RaiseAttention : RewritePattern {
                        {of.batch, of.key, of.heads, channel});
     parts.v = arranged(p, match, match.outer.rhs, match.outer.right,
                        {of.batch, of.key, of.heads, width});
+    if (parts.bias)
+      addBias(p, parts);
     Value y = attend(rewriter, loc, parts);
     rewriter.replaceOp(op, spread(p, match, of, y));
+  }
+
+  /// Queries and keys that have the bias in their product.
+  static void addBias(PlainBuilder &p, Parts &parts) {
+    const DistanceBias &bias = *parts.bias;
+    Value slope;
+    if (bias.slope) {
+      slope = bias.slope->value;
+      slope = p.reshape(slope, {typeOf(slope).getNumElements()});
+      if (typeOf(slope).getDimSize(0) == 1) // one for all heads
+        slope = p.broadcast(p.reshape(slope, {}), {},
+                            {typeOf(parts.q).getDimSize(2)});
+      slope = p.cast(slope, typeOf(parts.q).getElementType());
+    }
+    addDistanceChannels(p, parts.q, parts.k, slope,
+                        bias.factor * parts.biasScale / parts.scale);
   }
 
   static Value attend(PatternRewriter &rewriter, Location loc,
@@ -559,8 +625,13 @@ struct RaiseAttention : RewritePattern {
       softcap = rewriter.getF64FloatAttr(*parts.softcap);
     DropoutOp drop = parts.dropout;
     llvm::SmallVector<Value> segments;
-    if (parts.mask.segments)
-      segments.assign(2, parts.mask.segments);
+    Value documents = parts.mask.segments;
+    if (parts.mask.chunk)
+      documents = PlainBuilder{rewriter, loc}.chunks(
+          typeOf(parts.q).getShape().take_front(2), *parts.mask.chunk,
+          documents);
+    if (documents)
+      segments.assign(2, documents);
     IntegerAttr window;
     if (parts.mask.window)
       window = rewriter.getI64IntegerAttr(*parts.mask.window);

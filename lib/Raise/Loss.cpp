@@ -2,7 +2,7 @@
 //
 // A cross entropy that is spelled out: for each row, log(sum(exp(x))) - x[t],
 // or the element t of a log-softmax, or their sum over a one-hot row; and a sum
-// or mean of it over all rows.
+// or mean of it over all rows, or over those for which a condition holds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -245,23 +245,77 @@ static std::optional<RowLoss> rowLossOf(Value value) {
 
 namespace {
 
+/// `x weight` with a weight of 1 where a condition holds and 0 elsewhere.
+struct Weighted {
+  Value x, weight, condition;
+};
+
+/// A scalar that is made of a sum of row losses.
+struct Total {
+  Value value;
+  double factor = 1;
+  bool isWeightedMean = false; ///< divided by the sum of the weights
+};
+
+} // namespace
+
+static std::optional<Weighted> weightedOf(Value value) {
+  auto mul = value.getDefiningOp<MulOp>();
+  if (!mul)
+    return std::nullopt;
+  for (auto [weight, x] : bothOrders(mul)) {
+    Value condition;
+    if (auto cast = weight.getDefiningOp<CastOp>())
+      condition = cast.getX();
+    else if (auto select = weight.getDefiningOp<SelectOp>();
+             select && splatOf(select.getOnTrue()) == 1.0 &&
+             splatOf(select.getOnFalse()) == 0.0)
+      condition = select.getCondition();
+    if (condition && typeOf(condition).getElementType().isInteger(1))
+      return Weighted{x, weight, condition};
+  }
+  return std::nullopt;
+}
+
+/// Whether `value` is the sum of all of `weight`, or 1 if that is less.
+static bool isSumOf(Value value, Value weight) {
+  if (auto max = value.getDefiningOp<MaxOp>())
+    for (auto [sum, least] : bothOrders(max))
+      if (splatOf(least) == 1.0)
+        return isSumOf(sum, weight);
+  while (value != weight) {
+    auto reduce = value.getDefiningOp<ReduceOp>();
+    auto reshape = value.getDefiningOp<ReshapeOp>();
+    if (!reshape && !(reduce && reduce.getKind() == ReduceKind::Sum))
+      return false;
+    value = reduce ? reduce.getX() : reshape.getX();
+  }
+  return true;
+}
+
+namespace {
+
 /// A sum of row losses with numbers as factors, down to a scalar.
 struct RaiseLoss : OpRewritePattern<ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
 
   /// The values that nobody else reads, from `value` on, up to a scalar that
-  /// is no part of another such chain; the factor that is applied on the way.
-  static std::optional<std::pair<Value, double>> totalOf(Value value) {
-    double factor = 1;
+  /// is no part of another such chain. `weight` may be null.
+  static std::optional<Total> totalOf(Value value, Value weight) {
+    Total total;
     while (value.hasOneUse()) {
       Operation *user = *value.getUsers().begin();
       auto reduce = dyn_cast<ReduceOp>(user);
+      auto div = dyn_cast<DivOp>(user);
       auto scaled =
           isa<MulOp, DivOp>(user) ? scaledOf(user->getResult(0)) : std::nullopt;
       if (scaled && scaled->x == value)
-        factor *= scaled->factor;
+        total.factor *= scaled->factor;
+      else if (weight && div && div.getLhs() == value &&
+               typeOf(value).getRank() == 0 && isSumOf(div.getRhs(), weight))
+        total.isWeightedMean = true;
       else if (isa<NegOp>(user))
-        factor = -factor;
+        total.factor = -total.factor;
       else if (!isa<ReshapeOp>(user) &&
                !(reduce && reduce.getKind() == ReduceKind::Sum))
         break;
@@ -269,7 +323,8 @@ struct RaiseLoss : OpRewritePattern<ReduceOp> {
     }
     if (typeOf(value).getRank() != 0)
       return std::nullopt;
-    return std::pair(value, factor);
+    total.value = value;
+    return total;
   }
 
   LogicalResult matchAndRewrite(ReduceOp op,
@@ -278,6 +333,7 @@ struct RaiseLoss : OpRewritePattern<ReduceOp> {
       return failure();
     double factor = 1;
     Value rows = op.getX();
+    std::optional<Weighted> weighted;
     while (true) { // factors before the sum
       if (auto scaled = scaledOf(rows)) {
         factor *= scaled->factor;
@@ -287,30 +343,42 @@ struct RaiseLoss : OpRewritePattern<ReduceOp> {
         rows = neg->getOperand(0);
       } else if (auto reshape = rows.getDefiningOp<ReshapeOp>()) {
         rows = reshape.getX();
+      } else if (auto found = weightedOf(rows); found && !weighted) {
+        weighted = found;
+        rows = found->x;
       } else {
         break;
       }
     }
     auto loss = rowLossOf(rows);
-    auto total = loss ? totalOf(op.getResult()) : std::nullopt;
+    auto total =
+        loss ? totalOf(op.getResult(), weighted ? weighted->weight : Value())
+             : std::nullopt;
     if (!total)
       return failure();
-    rewrite(rewriter, op.getLoc(), *loss, total->first,
-            factor * total->second * loss->sign);
+    total->factor *= factor * loss->sign;
+    rewrite(rewriter, op.getLoc(), *loss, *total,
+            weighted ? weighted->condition : Value());
     return success();
   }
 
-  /// Replaces `total`, `factor` times the sum of the losses. A mean is one of
-  /// the targets that count.
+  /// Replaces the total of the losses. A mean is one of the targets that count:
+  /// those of all rows, or of those for which `condition` holds.
   static void rewrite(PatternRewriter &rewriter, Location loc,
-                      const RowLoss &loss, Value total, double factor) {
-    rewriter.setInsertionPointAfterValue(total);
+                      const RowLoss &loss, Total total, Value condition) {
+    rewriter.setInsertionPointAfterValue(total.value);
     PlainBuilder p{rewriter, loc};
     Value x = loss.picked.x;
-    Value targets =
-        p.reshape(loss.picked.targets, typeOf(x).getShape().drop_back());
+    llvm::ArrayRef<int64_t> lead = typeOf(x).getShape().drop_back();
+    Value targets = p.reshape(loss.picked.targets, lead);
     auto rows = static_cast<double>(typeOf(targets).getNumElements());
-    bool isMean = std::abs(factor * rows - 1) < 1e-6;
+    bool isMean = total.isWeightedMean;
+    if (condition) {
+      targets = p.select(p.reshape(condition, lead), targets, -100.0);
+    } else if (std::abs(total.factor * rows - 1) < 1e-6) {
+      isMean = true;
+      total.factor = 1;
+    }
     auto scalar = RankedTensorType::get({}, typeOf(x).getElementType());
     IntegerAttr ignore = IntegerAttr::get(
         IntegerType::get(rewriter.getContext(), 64, IntegerType::Signed), -100);
@@ -322,9 +390,9 @@ struct RaiseLoss : OpRewritePattern<ReduceOp> {
                                        /*offset=*/Value(), ignore,
                                        rewriter.getF64FloatAttr(0.0))
                     .getResult();
-    if (!isMean && factor != 1)
-      sum = p.mul(sum, p.constant(scalar, factor));
-    rewriter.replaceAllUsesExcept(total, sum, sum.getDefiningOp());
+    if (total.factor != 1)
+      sum = p.mul(sum, p.constant(scalar, total.factor));
+    rewriter.replaceAllUsesExcept(total.value, sum, sum.getDefiningOp());
   }
 };
 

@@ -293,13 +293,16 @@ static std::optional<std::pair<Value, Value>> jointOf(Value joined,
 // The op
 //===----------------------------------------------------------------------===//
 
-/// True where f[j] = theta^(-j/count) / factor, as far as f32 computes it.
+/// What f32, and what f64 leave of a number: relative.
+static constexpr double kSingle = 2e-7, kDouble = 1e-12;
+
+/// True where f[j] = theta^(-j/count) / factor, but for `error` of it.
 static bool isGeometric(llvm::ArrayRef<double> pairs, double theta,
-                        double factor) {
+                        double factor, double error) {
   int64_t count = pairs.size();
   for (int64_t j = 0; j < count; ++j) {
     double f = std::pow(theta, -double(j) / count) / factor;
-    if (std::abs(f - pairs[j]) > 2e-7 * f)
+    if (std::abs(f - pairs[j]) > error * f)
       return false;
   }
   return true;
@@ -312,7 +315,8 @@ static double rounded(double number, int digits) {
 }
 
 /// `theta` and a scaling that give these frequencies of pairs. What a library
-/// computed in f32 came from a number with few digits.
+/// computed in f32 came from a number with few digits; what it computed in f64
+/// says all of them.
 static std::pair<double, Attribute>
 formOf(MLIRContext *context, llvm::ArrayRef<double> pairs, double magnitude) {
   auto listed = std::pair<double, Attribute>(
@@ -326,10 +330,13 @@ formOf(MLIRContext *context, llvm::ArrayRef<double> pairs, double magnitude) {
   double theta = std::pow(pairs.back() * factor, -double(count) / (count - 1));
   if (std::abs(factor - std::round(factor)) < 1e-6 * factor)
     factor = std::round(factor);
-  int digits = 1;
-  while (digits <= 9 && !isGeometric(pairs, rounded(theta, digits), factor))
+  bool isDouble = isGeometric(pairs, theta, factor, kDouble);
+  double error = isDouble ? kDouble : kSingle;
+  int digits = 1, most = isDouble ? 17 : 9;
+  while (digits <= most &&
+         !isGeometric(pairs, rounded(theta, digits), factor, error))
     ++digits;
-  if (digits > 9 || factor < 1)
+  if (digits > most || factor < 1)
     return listed;
   Attribute scaling;
   if (factor != 1)

@@ -242,6 +242,90 @@ struct SliceOfConcat : OpRewritePattern<SliceOp> {
   }
 };
 
+/// Whether positions and constants alone say what a value is.
+static bool isPositional(Value value, int depth = 12) {
+  Operation *op = value.getDefiningOp();
+  if (auto iota = dyn_cast_or_null<IotaOp>(op))
+    return !iota.getOffset() && !iota.getZigzag();
+  bool isKnown = isa_and_nonnull<ConstantOp, BroadcastOp, ReshapeOp, SliceOp,
+                                 ScalarOpInterface>(op);
+  return isKnown && depth > 0 && llvm::all_of(op->getOperands(), [&](Value x) {
+           return isPositional(x, depth - 1);
+         });
+}
+
+/// A part of what positions alone say is that of fewer positions.
+struct SliceOfPositions : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!isPositional(op.getX()))
+      return failure();
+    PlainBuilder p{rewriter, op.getLoc()};
+    Value part = sliced(p, op.getX(), op.getOffsets(),
+                        typeOf(op.getResult()).getShape());
+    if (!part)
+      return failure();
+    rewriter.replaceOp(op, part);
+    return success();
+  }
+
+  /// A slice, where it is not the whole.
+  static Value partOf(PlainBuilder &p, Value x, llvm::ArrayRef<int64_t> offsets,
+                      llvm::ArrayRef<int64_t> sizes) {
+    return typeOf(x).getShape() == sizes ? x : p.slice(x, offsets, sizes);
+  }
+
+  /// That part of `x`; null where it stays a slice.
+  static Value sliced(PlainBuilder &p, Value x, llvm::ArrayRef<int64_t> offsets,
+                      llvm::ArrayRef<int64_t> sizes) {
+    Operation *op = x.getDefiningOp();
+    if (auto iota = dyn_cast<IotaOp>(op)) {
+      Value y = p.iota(sizes, iota.getDim());
+      double first = offsets[iota.getDim()];
+      return first == 0 ? y : p.add(y, p.constant(y.getType(), first));
+    }
+    if (auto number = isa<ConstantOp>(op) ? splatOf(x) : std::nullopt)
+      return p.constant(withShape(x.getType(), sizes), *number);
+    if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+      llvm::SmallVector<int64_t> from, count;
+      for (int64_t d : broadcast.getDims()) {
+        from.push_back(offsets[d]);
+        count.push_back(sizes[d]);
+      }
+      return p.broadcast(partOf(p, broadcast.getX(), from, count),
+                         broadcast.getDims(), sizes);
+    }
+    if (auto reshape = dyn_cast<ReshapeOp>(op))
+      return slicedReshape(p, reshape, offsets, sizes);
+    if (!isa<ScalarOpInterface>(op))
+      return {};
+    llvm::SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(partOf(p, operand, offsets, sizes));
+    Operation *copy = p.builder.create(
+        p.loc, op->getName().getIdentifier(), operands,
+        TypeRange(withShape(x.getType(), sizes)), op->getAttrs());
+    return copy->getResult(0);
+  }
+
+  static Value slicedReshape(PlainBuilder &p, ReshapeOp reshape,
+                             llvm::ArrayRef<int64_t> offsets,
+                             llvm::ArrayRef<int64_t> sizes) {
+    auto operandOf = dimsOfUnitReshape(reshape);
+    if (!operandOf)
+      return {};
+    llvm::SmallVector<int64_t> from(typeOf(reshape.getX()).getRank(), 0),
+        count(from.size(), 1);
+    for (auto [to, dim] : llvm::enumerate(*operandOf))
+      if (dim >= 0) {
+        from[dim] = offsets[to];
+        count[dim] = sizes[to];
+      }
+    return p.reshape(partOf(p, reshape.getX(), from, count), sizes);
+  }
+};
+
 /// A concatenation of transposes is the transpose of one.
 struct ConcatOfTransposes : OpRewritePattern<ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -349,12 +433,11 @@ template <typename Op> struct DropNeutral : OpRewritePattern<Op> {
 } // namespace
 
 void kerf::addViewPatterns(RewritePatternSet &patterns) {
-  patterns
-      .add<MergeTransposes, TransposeOfUnits, TransposeOfReshape,
-           TransposeOfBroadcast, TransposeAround, ElementsOfTransposes,
-           ReduceOfTranspose, MergeReshapes, SliceOfConcat, ConcatOfTransposes,
-           UnflattenLinear, LinearOfTransposed, UnflattenRows>(
-          patterns.getContext());
+  patterns.add<MergeTransposes, TransposeOfUnits, TransposeOfReshape,
+               TransposeOfBroadcast, TransposeAround, ElementsOfTransposes,
+               ReduceOfTranspose, MergeReshapes, SliceOfConcat,
+               SliceOfPositions, ConcatOfTransposes, UnflattenLinear,
+               LinearOfTransposed, UnflattenRows>(patterns.getContext());
   patterns.add<DropNeutral<MulOp>>(patterns.getContext(), 1.0);
   patterns.add<DropNeutral<AddOp>>(patterns.getContext(), 0.0);
 }

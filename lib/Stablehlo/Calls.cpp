@@ -190,6 +190,18 @@ static bool isBoundCheck(Operation *compare) {
   return true;
 }
 
+/// True for a comparison with a number that a table has, as that of targets
+/// with the one of padding: numbers outside are not asked for.
+static bool isOfTable(Operation *compare) {
+  Value number = compare->getOperand(1);
+  while (opName(number.getDefiningOp()) == "broadcast_in_dim")
+    number = number.getDefiningOp()->getOperand(0);
+  auto known = numberOf(number);
+  llvm::StringRef direction = wordOf(compare, "comparison_direction");
+  return known && *known >= 0 &&
+         (direction == "NE" || direction == "EQ" || direction == "GT");
+}
+
 /// True where somebody asks whether the argument is below something else than
 /// 0: what is asked must not be answered by the bound.
 static bool isGuarded(BlockArgument argument) {
@@ -201,7 +213,8 @@ static bool isGuarded(BlockArgument argument) {
       llvm::StringRef name = opName(user);
       if (!seen.insert(user).second)
         continue;
-      if ((name == "compare" && !wrapsOnly(user) && !isBoundCheck(user)) ||
+      if ((name == "compare" && !wrapsOnly(user) && !isBoundCheck(user) &&
+           !isOfTable(user)) ||
           name == "clamp" || name == "minimum" || name == "maximum")
         return true;
       if (name == "broadcast_in_dim" || name == "reshape" ||

@@ -277,9 +277,50 @@ Value FoldingBuilder::compare(CompareKind kind, Value a, Value b) {
   return plain.compare(kind, a, b);
 }
 
+/// Whether a condition says that the sign of x, which is not negative, is not
+/// 1: true of 0 alone.
+static bool isSignCheck(Value condition, Value x) {
+  auto compare = condition.getDefiningOp<CompareOp>();
+  auto sign = compare ? compare.getLhs().getDefiningOp<SelectOp>() : nullptr;
+  auto above = sign ? sign.getCondition().getDefiningOp<CompareOp>() : nullptr;
+  auto splat = FoldingBuilder::splatOf;
+  return above && compare.getKind() == CompareKind::NE &&
+         splat(compare.getRhs()) == 1.0 && splat(sign.getOnTrue()) == 1.0 &&
+         splat(sign.getOnFalse()) == 0.0 && above.getLhs() == x &&
+         above.getKind() == CompareKind::GT && splat(above.getRhs()) == 0.0;
+}
+
+/// Whether `condition ? quotient - 1 : quotient` is the quotient of x, as
+/// jnp.floor_divide rounds it: signs differ and a rest is left. Of an x that is
+/// not negative and a divisor above 0 none has both.
+static bool isFloorOf(Value condition, Value lower, Value quotient,
+                      llvm::function_ref<IntRange(Value)> rangeOf) {
+  auto div = quotient.getDefiningOp<DivOp>();
+  auto sub = lower.getDefiningOp<SubOp>();
+  auto both = condition.getDefiningOp<SelectOp>();
+  auto rest = both ? both.getOnTrue().getDefiningOp<CompareOp>() : nullptr;
+  auto left = rest ? rest.getLhs().getDefiningOp<SubOp>() : nullptr;
+  auto product = left ? left.getRhs().getDefiningOp<MulOp>() : nullptr;
+  auto again = product ? product.getLhs().getDefiningOp<DivOp>() : nullptr;
+  if (!div || !sub || !again || rangeOf(div.getLhs()).low < 0)
+    return false;
+  auto splat = FoldingBuilder::splatOf;
+  auto divisor = splat(div.getRhs());
+  return divisor && *divisor > 0 && again.getLhs() == div.getLhs() &&
+         splat(again.getRhs()) == divisor &&
+         splat(product.getRhs()) == divisor && left.getLhs() == div.getLhs() &&
+         sub.getLhs() == quotient && splat(sub.getRhs()) == 1.0 &&
+         splat(both.getOnFalse()) == 0.0 && rest.getKind() == CompareKind::NE &&
+         splat(rest.getRhs()) == 0.0 &&
+         isSignCheck(both.getCondition(), div.getLhs());
+}
+
 Value FoldingBuilder::select(Value condition, Value a, Value b) {
   if (auto known = splatOf(condition))
     return *known != 0 ? a : b;
+  if (isWhole(b) &&
+      isFloorOf(condition, a, b, [&](Value x) { return rangeOf(x); }))
+    return b;
   if (a == b)
     return a;
   if (isTruth(a) && splatOf(a) == 1.0 && splatOf(b) == 0.0)

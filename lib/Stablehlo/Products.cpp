@@ -165,9 +165,61 @@ static bool isNeutral(llvm::StringRef kind, Type element, double number) {
   return kind == "maximum" ? number <= -most : number >= most;
 }
 
+/// Whether a reduction of numbers and their places keeps the largest and, of
+/// equal ones, the first: as jnp.argmax is lowered.
+static bool keepsLargest(Operation *op) {
+  Block &body = op->getRegion(0).front();
+  static const llvm::StringLiteral words[] = {
+      "compare GT", "compare NE", "or",     "compare EQ", "compare LT",
+      "and",        "or",         "select", "select",     "return"};
+  if (body.getNumArguments() != 4 ||
+      body.getOperations().size() != std::size(words))
+    return false;
+  return llvm::all_of(llvm::zip_equal(body, words), [](auto pair) {
+    auto [inner, expected] = pair;
+    std::string word = inner.getName().stripDialect().str();
+    if (word == "compare")
+      word += " " + wordOf(&inner, "comparison_direction").str();
+    return word == expected;
+  });
+}
+
+/// The dimension that the numbers 0, 1, .. of a value follow.
+static std::optional<int64_t> countedDim(Value value) {
+  auto broadcast = value.getDefiningOp<BroadcastOp>();
+  auto iota = (broadcast ? broadcast.getX() : value).getDefiningOp<IotaOp>();
+  if (!iota || iota.getOffset())
+    return std::nullopt;
+  return broadcast ? broadcast.getDims()[iota.getDim()] : iota.getDim();
+}
+
+/// The largest number along a dimension, and its place.
+static Converted largestAndPlace(const Source &s) {
+  constexpr llvm::StringLiteral others =
+      "a reduction of several tensors at once but that of argmax";
+  Sizes dims = sizesOf(s.op, "dimensions");
+  Value x = s.operand(0);
+  if (s.operands.size() != 4 || dims.size() != 1 || !areDims(x, dims) ||
+      !keepsLargest(s.op) || countedDim(s.operand(1)) != dims.front())
+    return s.refuse(others);
+  if (!typeOf(x).getElementType().isF32())
+    return s.refuse("argmax of whole numbers");
+  FoldingBuilder &b = s.b;
+  Sizes perm;
+  for (int64_t d = 0; d < typeOf(x).getRank(); ++d)
+    if (d != dims.front())
+      perm.push_back(d);
+  perm.push_back(dims.front());
+  Value last = b.transpose(x, perm);
+  auto op = TopKOp::create(b.plain.builder, b.plain.loc, last, 1);
+  b.setRange(op.getIndices(), {0, shapeOf(last).back() - 1});
+  return std::vector<Value>{b.reshape(op.getValues(), s.shape()),
+                            b.reshape(op.getIndices(), s.shape(1))};
+}
+
 static Converted reduce(const Source &s) {
   if (s.operands.size() != 2)
-    return s.refuse("a reduction of several tensors at once, as argmax makes");
+    return largestAndPlace(s);
   FoldingBuilder &b = s.b;
   Value x = s.operand(0);
   Sizes dims = sizesOf(s.op, "dimensions");

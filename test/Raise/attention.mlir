@@ -93,7 +93,7 @@ kerf.model @documents(segments %segments: tensor<2x6xi32>) {
 // -----
 
 // What the op has no word for stays plain: a mask of later tokens, a bias by
-// distance, a mask that a softmax still
+// the square of a distance, a mask that a softmax still
 // sees, and one that lies half a position lower.
 // CHECK-LABEL: @others
 // CHECK-COUNT-4: kerf.softmax
@@ -111,7 +111,8 @@ kerf.model @others() {
   %p1 = kerf.softmax %m1 : tensor<2x2x6x6xf32>
   %y1 = kerf.matmul %p1, %k : tensor<2x2x6x6xf32>, tensor<2x2x6x4xf32>
   %distance = kerf.sub %column, %row : tensor<2x2x6x6xi32>
-  %bias = kerf.cast %distance : tensor<2x2x6x6xi32> -> tensor<2x2x6x6xf32>
+  %far = kerf.cast %distance : tensor<2x2x6x6xi32> -> tensor<2x2x6x6xf32>
+  %bias = kerf.mul %far, %far : tensor<2x2x6x6xf32>
   %m2 = kerf.add %s, %bias : tensor<2x2x6x6xf32>
   %p2 = kerf.softmax %m2 : tensor<2x2x6x6xf32>
   %y2 = kerf.matmul %p2, %y1 : tensor<2x2x6x6xf32>, tensor<2x2x6x4xf32>
@@ -697,5 +698,37 @@ kerf.model @spelled_softmax() {
   %place = kerf.param "place" init<normal, 1.0> : tensor<2x4x3x5xf32>
   %placed = kerf.mul %y, %place : tensor<2x4x3x5xf32>
   %loss = kerf.reduce sum %placed dims [0, 1, 2, 3] : tensor<2x4x3x5xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A mask of numbers: scores are multiplied by it, and what it hides is added.
+// CHECK-LABEL: @numbers
+// CHECK-COUNT-2: kerf.attention {{.*}} causal scale 1.000000e+00
+// CHECK-NOT: kerf.softmax
+kerf.model @numbers() {
+  %q = kerf.param "q" init<normal, 1.0> : tensor<2x6x2x4xf32>
+  %s = kerf.einsum "bqhd,bkhd->bhqk" %q, %q : tensor<2x6x2x4xf32>, tensor<2x6x2x4xf32> -> tensor<2x2x6x6xf32>
+  %row = kerf.iota dim 0 : tensor<6x6xi32>
+  %column = kerf.iota dim 1 : tensor<6x6xi32>
+  %seen = kerf.compare le %column, %row : tensor<6x6xi32>
+  %m = kerf.cast %seen : tensor<6x6xi1> -> tensor<6x6xf32>
+  %one = kerf.constant dense<1.0> : tensor<6x6xf32>
+  %rest = kerf.sub %one, %m : tensor<6x6xf32>
+  %far = kerf.constant dense<1.0e10> : tensor<6x6xf32>
+  %large = kerf.mul %rest, %far : tensor<6x6xf32>
+  %mask = kerf.broadcast %m dims [2, 3] : tensor<6x6xf32> -> tensor<2x2x6x6xf32>
+  %hidden = kerf.broadcast %large dims [2, 3] : tensor<6x6xf32> -> tensor<2x2x6x6xf32>
+  %shown = kerf.mul %s, %mask : tensor<2x2x6x6xf32>
+  %masked = kerf.sub %shown, %hidden : tensor<2x2x6x6xf32>
+  %p = kerf.softmax %masked : tensor<2x2x6x6xf32>
+  %y = kerf.einsum "bhqk,bkhd->bqhd" %p, %q : tensor<2x2x6x6xf32>, tensor<2x6x2x4xf32> -> tensor<2x6x2x4xf32>
+  %t = kerf.einsum "bqhd,bkhd->bhqk" %y, %q : tensor<2x6x2x4xf32>, tensor<2x6x2x4xf32> -> tensor<2x2x6x6xf32>
+  %low = kerf.neg %hidden : tensor<2x2x6x6xf32>
+  %masked2 = kerf.add %low, %t : tensor<2x2x6x6xf32>
+  %p2 = kerf.softmax %masked2 : tensor<2x2x6x6xf32>
+  %y2 = kerf.einsum "bhqk,bkhd->bqhd" %p2, %q : tensor<2x2x6x6xf32>, tensor<2x6x2x4xf32> -> tensor<2x6x2x4xf32>
+  %loss = kerf.reduce sum %y2 dims [0, 1, 2, 3] : tensor<2x6x2x4xf32>
   kerf.return %loss : tensor<f32>
 }

@@ -2,7 +2,7 @@
 // RUN: FileCheck %s --input-file=%t.told --implicit-check-not="is left plain"
 
 // A window without a causal mask.
-// CHECK: remark: attention is left plain: it has a window without a causal mask
+// CHECK: remark: attention is left plain: it has a window or chunks without a causal mask
 // CHECK: remark: the loss is left plain: it is no sum or mean over rows of a cross entropy
 kerf.model @window_alone() {
   %q = kerf.param "q" init<normal, 1.0> : tensor<2x4x6x5xf32>
@@ -32,7 +32,7 @@ kerf.model @window_alone() {
 // -----
 
 // A mask of heads and keys.
-// CHECK: remark: attention is left plain: its mask is none of the causal, window and document masks
+// CHECK: remark: attention is left plain: its mask is none of the causal, window, chunk and document masks
 // CHECK: remark: the loss is left plain: it is no sum or mean over rows of a cross entropy
 kerf.model @mask_of_heads() {
   %q = kerf.param "q" init<normal, 1.0> : tensor<2x4x4x5xf32>

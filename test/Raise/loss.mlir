@@ -447,3 +447,85 @@ kerf.model @computed_index(targets %targets: tensor<2x3xi32>) {
   %loss = kerf.neg %total : tensor<f32>
   kerf.return %loss : tensor<f32>
 }
+
+// -----
+
+// Rows that a condition leaves out are targets that do not count: the mean is
+// one of the others.
+// CHECK-LABEL: @left_out(
+// CHECK-DAG: %[[PAD:.*]] = kerf.constant dense<0> : tensor<2x3xi32>
+// CHECK-DAG: %[[IGNORED:.*]] = kerf.constant dense<-100> : tensor<2x3xi32>
+// CHECK: %[[COUNTS:.*]] = kerf.compare ne %targets, %[[PAD]] : tensor<2x3xi32>
+// CHECK: %[[TARGETS:.*]] = kerf.select %[[COUNTS]], %targets, %[[IGNORED]] : tensor<2x3xi32>
+// CHECK: %[[COUNT:.*]] = kerf.count_valid %[[TARGETS]] : tensor<2x3xi32>
+// CHECK: %[[LOSS:.*]] = kerf.cross_entropy %{{.*}}, %[[TARGETS]] normalizer %[[COUNT]]
+// CHECK: kerf.return %[[LOSS]]
+kerf.model @left_out(targets %targets: tensor<2x3xi32>) {
+  %x = kerf.param "x" init<normal, 1.0> : tensor<2x3x5xf32>
+  %m = kerf.reduce max %x dims [2] : tensor<2x3x5xf32>
+  %ms = kerf.broadcast %m dims [0, 1] : tensor<2x3xf32> -> tensor<2x3x5xf32>
+  %d = kerf.sub %x, %ms : tensor<2x3x5xf32>
+  %e = kerf.exp %d : tensor<2x3x5xf32>
+  %s = kerf.reduce sum %e dims [2] : tensor<2x3x5xf32>
+  %l = kerf.log %s : tensor<2x3xf32>
+  %ls = kerf.broadcast %l dims [0, 1] : tensor<2x3xf32> -> tensor<2x3x5xf32>
+  %p = kerf.sub %d, %ls : tensor<2x3x5xf32>
+  %column = kerf.iota dim 2 : tensor<2x3x5xi32>
+  %index = kerf.broadcast %targets dims [0, 1] : tensor<2x3xi32> -> tensor<2x3x5xi32>
+  %chosen = kerf.compare eq %index, %column : tensor<2x3x5xi32>
+  %none = kerf.constant dense<0.0> : tensor<2x3x5xf32>
+  %kept = kerf.select %chosen, %p, %none : tensor<2x3x5xf32>
+  %picked = kerf.reduce sum %kept dims [2] : tensor<2x3x5xf32>
+  %rows = kerf.neg %picked : tensor<2x3xf32>
+  %pad = kerf.constant dense<0> : tensor<2x3xi32>
+  %counts = kerf.compare ne %targets, %pad : tensor<2x3xi32>
+  %weight = kerf.cast %counts : tensor<2x3xi1> -> tensor<2x3xf32>
+  %weighted = kerf.mul %rows, %weight : tensor<2x3xf32>
+  %total = kerf.reduce sum %weighted dims [0, 1] : tensor<2x3xf32>
+  %sum = kerf.reduce sum %weight dims [0, 1] : tensor<2x3xf32>
+  %one = kerf.constant dense<1.0> : tensor<f32>
+  %count = kerf.max %sum, %one : tensor<f32>
+  %loss = kerf.div %total, %count : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Divided by the number of all rows it is that sum; and what is divided by
+// another sum of weights is no mean of these.
+// CHECK-LABEL: @weighted_sums(
+// CHECK-NOT: kerf.count_valid
+// CHECK: kerf.cross_entropy
+// CHECK-NOT: kerf.count_valid
+// CHECK: kerf.div
+kerf.model @weighted_sums(targets %targets: tensor<2x3xi32>) {
+  %x = kerf.param "x" init<normal, 1.0> : tensor<2x3x5xf32>
+  %m = kerf.reduce max %x dims [2] : tensor<2x3x5xf32>
+  %ms = kerf.broadcast %m dims [0, 1] : tensor<2x3xf32> -> tensor<2x3x5xf32>
+  %d = kerf.sub %x, %ms : tensor<2x3x5xf32>
+  %e = kerf.exp %d : tensor<2x3x5xf32>
+  %s = kerf.reduce sum %e dims [2] : tensor<2x3x5xf32>
+  %l = kerf.log %s : tensor<2x3xf32>
+  %ls = kerf.broadcast %l dims [0, 1] : tensor<2x3xf32> -> tensor<2x3x5xf32>
+  %p = kerf.sub %d, %ls : tensor<2x3x5xf32>
+  %column = kerf.iota dim 2 : tensor<2x3x5xi32>
+  %index = kerf.broadcast %targets dims [0, 1] : tensor<2x3xi32> -> tensor<2x3x5xi32>
+  %chosen = kerf.compare eq %index, %column : tensor<2x3x5xi32>
+  %none = kerf.constant dense<0.0> : tensor<2x3x5xf32>
+  %kept = kerf.select %chosen, %p, %none : tensor<2x3x5xf32>
+  %picked = kerf.reduce sum %kept dims [2] : tensor<2x3x5xf32>
+  %rows = kerf.neg %picked : tensor<2x3xf32>
+  %pad = kerf.constant dense<0> : tensor<2x3xi32>
+  %counts = kerf.compare ne %targets, %pad : tensor<2x3xi32>
+  %weight = kerf.cast %counts : tensor<2x3xi1> -> tensor<2x3xf32>
+  %weighted = kerf.mul %rows, %weight : tensor<2x3xf32>
+  %total = kerf.reduce sum %weighted dims [0, 1] : tensor<2x3xf32>
+  %four = kerf.constant dense<4> : tensor<2x3xi32>
+  %small = kerf.compare lt %targets, %four : tensor<2x3xi32>
+  %other = kerf.cast %small : tensor<2x3xi1> -> tensor<2x3xf32>
+  %sum = kerf.reduce sum %other dims [0, 1] : tensor<2x3xf32>
+  %six = kerf.constant dense<6.0> : tensor<f32>
+  %part = kerf.div %total, %six : tensor<f32>
+  %loss = kerf.div %part, %sum : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}

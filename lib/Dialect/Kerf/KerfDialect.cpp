@@ -214,17 +214,43 @@ RankedTensorType kerf::computeType(Type type) {
 // Inputs and results of models
 //===----------------------------------------------------------------------===//
 
+/// How many different numbers an equality tells apart: those of an iota that
+/// the value is compared with; 0: it is no such.
+static int64_t countOfClasses(CompareOp compare, Value value) {
+  Value other = compare.getLhs() == value ? compare.getRhs() : compare.getLhs();
+  while (Operation *op = other.getDefiningOp()) {
+    if (auto iota = dyn_cast<IotaOp>(op))
+      return typeOf(iota.getResult()).getDimSize(iota.getDim());
+    if (!isa<BroadcastOp, ReshapeOp, TransposeOp>(op))
+      return 0;
+    other = op->getOperand(0);
+  }
+  return 0;
+}
+
+/// Calls `limit` with what ops say of the numbers of `value`, a view of an
+/// input or a choice of it.
+static void visitLimits(Value value, llvm::function_ref<void(int64_t)> limit) {
+  for (Operation *user : value.getUsers()) {
+    if (auto embedding = dyn_cast<EmbeddingOp>(user);
+        embedding && embedding.getIds() == value)
+      limit(typeOf(embedding.getTable()).getDimSize(0));
+    else if (auto loss = dyn_cast<CrossEntropyOp>(user))
+      limit(typeOf(loss.getLogits()).getShape().back());
+    else if (auto compare = dyn_cast<CompareOp>(user);
+             compare && compare.getKind() == CompareKind::EQ)
+      limit(countOfClasses(compare, value));
+    else if (isa<BroadcastOp, ReshapeOp, TransposeOp, SelectOp>(user))
+      visitLimits(user->getResult(0), limit);
+  }
+}
+
 int64_t kerf::getVocabulary(BlockArgument input) {
   int64_t size = 0;
-  auto limit = [&](int64_t bound) {
-    size = size == 0 ? bound : std::min(size, bound);
-  };
-  for (Operation *user : input.getUsers()) {
-    if (auto embedding = dyn_cast<EmbeddingOp>(user))
-      limit(typeOf(embedding.getTable()).getDimSize(0));
-    if (auto loss = dyn_cast<CrossEntropyOp>(user))
-      limit(typeOf(loss.getLogits()).getShape().back());
-  }
+  visitLimits(input, [&](int64_t bound) {
+    if (bound > 0)
+      size = size == 0 ? bound : std::min(size, bound);
+  });
   return size;
 }
 
