@@ -76,6 +76,16 @@ def palm_rlhf():
     return PaLM(num_tokens=VOCAB, dim=WIDTH, depth=2, dim_head=8, heads=2)
 
 
+def transformers(family, **options):
+    """A family that Kerf does not read by config."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    kind = type(AutoConfig.for_model(family))
+    config = kind(vocab_size=VOCAB, use_cache=False, pad_token_id=None, **options)
+    return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+
+
+SIZES = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4}
 LLAMA = {
     "norm_class_name": "RMSNorm", "mlp_class_name": "LLaMAMLP", "bias": False, "parallel_residual": False,
     "rotary_percentage": 1.0, "n_query_groups": 2, "intermediate_size": 24,
@@ -90,7 +100,20 @@ CASES = {
     "torchtune-gemma": torchtune_gemma,
     "torchtune-qwen2": torchtune_qwen2,
     "palm-rlhf": palm_rlhf,
-}
+    # activations by expm1
+    "apertus": lambda: transformers("apertus", **SIZES, num_key_value_heads=2, intermediate_size=24),
+    # queries, keys and values by indices that count from the end
+    "falcon": lambda: transformers("falcon", **SIZES, new_decoder_architecture=True, num_kv_heads=2, alibi=False, hidden_dropout=0.0,
+                                   attention_dropout=0.0),
+    # biases by distance behind a mask
+    "falcon-alibi": lambda: transformers("falcon", **SIZES, new_decoder_architecture=False, multi_query=False, alibi=True,
+                                         hidden_dropout=0.0, attention_dropout=0.0),
+    # biases by distance, part of longer ones
+    "mpt": lambda: transformers("mpt", d_model=WIDTH, n_layers=2, n_heads=4, max_seq_len=64),
+    # masks of numbers, part of larger ones
+    "openai-gpt": lambda: transformers("openai-gpt", n_embd=WIDTH, n_layer=2, n_head=4, n_positions=64, embd_pdrop=0.0, attn_pdrop=0.0,
+                                       resid_pdrop=0.0),
+}  # fmt: skip
 
 
 class Loss(nn.Module):
@@ -101,7 +124,8 @@ class Loss(nn.Module):
         self.net = net
 
     def forward(self, input_ids, labels):
-        logits = self.net(input_ids)
+        output = self.net(input_ids)
+        logits = getattr(output, "logits", output)
         # The model says at position i what stands at i + 1.
         flat, wanted = logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
         return SimpleNamespace(loss=nn.functional.cross_entropy(flat, wanted.long()))

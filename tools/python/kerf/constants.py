@@ -1,5 +1,5 @@
 """Tensors of which every element is known when a model is exported, as ops: numbers that are all equal, ranges,
-masks of positions, tables of cosines and sines. What is none of them stands in the text, if it is small."""
+masks of positions, biases by distance, tables of cosines and sines. What is none of them stands in the text, if it is small."""
 
 import torch
 
@@ -48,7 +48,7 @@ def written(w, tensor, dtype):
     if narrow.shape != tensor.shape:
         value = written(w, narrow, dtype)
         return None if value is None else w.broadcast(value, tensor.shape)
-    for build in (as_range, as_mask, as_rotation):
+    for build in (as_range, as_mask, as_distances, as_rotation):
         value = build(w, tensor, dtype)
         if value is not None:
             return value
@@ -155,6 +155,44 @@ def lower_edge(w, first, i, row):
 
 def shifted(w, x, by):
     return w.binary("add", x, w.constant(by, (), x.dtype)) if by else x
+
+
+# Biases by distance
+
+
+def as_distances(w, tensor, dtype):
+    """slope[h] (j - first), slope[h] (j - i) or slope[h] |j - i|: what ALiBi adds to scores."""
+    sizes = wide_dims(tensor)
+    if dtype != "f32" or len(sizes) not in (2, 3) or tensor.shape[sizes[0]] > 1024:
+        return None
+    heads, *places = sizes
+    table = tensor.reshape([tensor.shape[d] for d in sizes])
+    if len(places) == 1:
+        zeros = (table == 0).all(0).nonzero()
+        if len(zeros) != 1:
+            return None
+        first = int(zeros[0])
+        distance = torch.arange(table.shape[1]) - first
+    else:
+        i, j = (torch.arange(size) for size in table.shape[1:])
+        distance = j - i[:, None]
+        if torch.equal(table[:, 0, 1], table[:, 1, 0]):
+            distance = distance.abs()
+    at = tuple(int(x) for x in (distance.abs() == 1).nonzero()[-1])
+    slopes = table[(slice(None), *at)] / distance[at]
+    spread = slopes.reshape(-1, *[1] * len(places)) * distance.to(table.dtype)
+    if not torch.equal(spread, table):
+        return None
+    shape = tuple(tensor.shape)
+    value = w.cast(w.iota(shape, places[-1]), dtype)
+    if len(places) == 1:
+        value = shifted(w, value, -first)
+    else:
+        value = w.binary("sub", value, w.cast(w.iota(shape, places[0]), dtype))
+        if bool((distance >= 0).all()):
+            value = w.binary("max", value, w.unary("neg", value))
+    ones = tuple(size if d == heads else 1 for d, size in enumerate(shape))
+    return w.binary("mul", w.broadcast(w.table(slopes.tolist(), ones, dtype), shape), value)
 
 
 # Tables of rotary embeddings

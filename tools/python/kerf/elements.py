@@ -106,6 +106,26 @@ def absolute(c, x):
     return c.w.binary("max", x, c.w.unary("neg", x))
 
 
+@op("expm1.default")
+def expm1(c, x):
+    return c.w.binary("sub", c.w.unary("exp", x), c.w.constant(1.0, x.shape, x.dtype))
+
+
+@op("log1p.default")
+def log1p(c, x):
+    return c.w.unary("log", c.w.binary("add", x, c.w.constant(1.0, x.shape, x.dtype)))
+
+
+@op("floor.default")
+def floor(c, x):
+    """Of numbers that are whole numbers of 32 bits once they are rounded."""
+    if x.dtype not in ("f32", "f64"):
+        return x
+    nearer_zero = c.w.cast(c.w.cast(x, "i32"), x.dtype)
+    is_above = c.w.cast(c.w.compare("gt", nearer_zero, x), x.dtype)
+    return c.w.binary("sub", nearer_zero, is_above)
+
+
 @op("reciprocal.default")
 def reciprocal(c, x):
     return c.w.binary("div", c.value(1.0, c.dtype), c.value(x, c.dtype))

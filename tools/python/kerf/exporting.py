@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from . import constants, layers, leaves, ops, parameters, shapes  # noqa: F401 (fill the table)
+from . import complexes, constants, layers, leaves, ops, parameters, shapes  # noqa: F401 (fill the table)
 from .text import Value, Writer, quoted, type_of
 
 DEFAULT_OPTIMIZER = "#kerf.adamw<beta2 = 0.95, weight_decay = 0.1>"
@@ -233,12 +233,32 @@ class _Exporter:
             return known
         self._check_rows(node)
         args, kwargs = (torch.fx.node.map_arg(a, self._value) for a in (node.args, dict(node.kwargs)))
+        if node.target in _INDEXES:
+            args = self._from_the_front(node, args)
         try:
+            if complexes.has_complex(args):
+                return complexes.applied(self.context, name, build, args, kwargs)
             result = build(self.context, *args, **kwargs)
         except ops.Unsupported as error:
             raise ExportError(f"{self._where(node)}: {error} ('{name}')") from error
         self._compare(node, result)
         return result
+
+    def _from_the_front(self, node, args):
+        """Indices of x[...] below 0 count from the end."""
+        x, indices = args[0], list(args[1])
+        for d, place in enumerate(node.args[1]):
+            if place is None or indices[d].dtype == "i1":
+                continue
+            known, size = self.values[place], x.shape[d]
+            if not isinstance(known, torch.Tensor):
+                if _may_be_negative(place):
+                    w, index = self.writer, indices[d]
+                    is_below = w.compare("lt", index, w.constant(0, index.shape, index.dtype))
+                    indices[d] = w.select(is_below, w.binary("add", index, w.constant(size, (), index.dtype)), index)
+            elif known.numel() and int(known.min()) < 0:
+                indices[d] = constants.written(self.writer, known + size * (known < 0), ops.DTYPES[known.dtype])
+        return (x, indices, *args[2:])
 
     def _check_rows(self, node):
         """Known rows of a table are inside it."""
@@ -255,7 +275,7 @@ class _Exporter:
         """What the node gives where that follows from sizes alone, and is whole numbers or truth values: they are
         looked at as a whole where a value is needed. None for others."""
         expected = node.meta["val"]
-        if not isinstance(expected, torch.Tensor) or expected.is_floating_point():
+        if not isinstance(expected, torch.Tensor) or expected.is_floating_point() or expected.is_complex():
             return None
         if not all(isinstance(self.values[n], (torch.Tensor, int, float, bool)) for n in node.all_input_nodes):
             return None
@@ -281,7 +301,7 @@ class _Exporter:
         expected = node.meta["val"]
         pairs = zip(result, expected) if isinstance(result, tuple) else [(result, expected)]
         for value, tensor in pairs:
-            if value is None:  # a mask that nobody reads
+            if value is None or isinstance(value, complexes.Complex):  # a mask that nobody reads
                 continue
             if (value.shape, value.dtype) != (tuple(tensor.shape), ops.DTYPES[tensor.dtype]):
                 found = type_of(tensor.shape, ops.DTYPES[tensor.dtype])
@@ -304,6 +324,16 @@ _CHECKS = {
     torch.ops.aten._assert_tensor_metadata.default,
     torch.ops.aten.sym_size.int,
 }
+_INDEXES = {torch.ops.aten.index.Tensor, torch.ops.aten._unsafe_index.Tensor}
+_VIEWS = {"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "expand", "transpose", "permute", "clone", "_to_copy", "slice"}
+
+
+def _may_be_negative(node):
+    """False for what the data gives, which is inside the tables that it indexes, and for chosen places."""
+    while node.op == "call_function" and node.target.__name__.partition(".")[0] in _VIEWS:
+        node = node.args[0]
+    chosen = node.op == "call_function" and node.target.__name__.partition(".")[0] in ("getitem", "argmax", "topk", "sort")
+    return node.op != "placeholder" and not chosen
 
 
 def _model(exporter, loss, name, optimizer, clip_norm):

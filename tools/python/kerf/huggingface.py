@@ -51,14 +51,23 @@ def loss_of(config):
 
 
 # How a checkpoint names what the library holds in another form: (part of a module's name, in a checkpoint).
+GRANITE = [
+    (".experts.gate_up_proj", ".input_linear.weight"),
+    (".experts.down_proj", ".output_linear.weight"),
+    (".router.weight", ".router.layer.weight"),
+]
 RENAMED = {
+    "ernie4_5_moe": [(".gate.moe_statics.", ".moe_statics.")],
     "gpt_neox": [("lm_head.weight", "embed_out.weight")],
+    "granitemoe": GRANITE,
+    "granitemoeshared": GRANITE,
+    "minimax_m2": [(".mlp.", ".block_sparse_moe.")],
     "mixtral": [(".mlp.", ".block_sparse_moe.")],
 }
 # Families whose checkpoints have experts as the library holds them.
-STACKED = ("gpt_oss",)
+STACKED = ("gpt_oss", "granitemoe", "granitemoeshared", "llama4_text")
 # Names of an expert's gate, up and down.
-EXPERTS = {"mixtral": ("w1", "w3", "w2")}
+EXPERTS = {"minimax_m2": ("w1", "w3", "w2"), "mixtral": ("w1", "w3", "w2")}
 
 
 def saved_names(model_type):

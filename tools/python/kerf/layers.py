@@ -210,15 +210,31 @@ def gather(c, x, dim, index, **_):
     return c.w.reduce("sum", kept, [len(shape) - 1])
 
 
-@op("scatter.value")
-def scatter_number(c, x, dim, index, value):
-    """The number at the elements that are named, along the last dimension."""
+def named_by(c, x, dim, index):
+    """Truth values: which elements of the last dimension each index names, and which of x any of them does."""
     if dim % x.rank != x.rank - 1 or index.rank != x.rank or index.shape[:-1] != x.shape[:-1]:
         raise Unsupported("a scatter along another dimension than the last")
     named = chosen(c, c.w.cast(index, "i32"), x.shape[-1])
-    is_named = c.w.reduce("max", c.w.cast(named, x.dtype), [index.rank - 1])
-    is_named = c.w.compare("gt", is_named, c.w.constant(0.0, x.shape, x.dtype))
-    return c.w.select(is_named, c.w.constant(value, x.shape, x.dtype), x)
+    some = c.w.reduce("max", c.w.cast(named, x.dtype), [index.rank - 1])
+    return named, c.w.compare("gt", some, c.w.constant(0.0, x.shape, x.dtype))
+
+
+@op("scatter.value")
+def scatter_number(c, x, dim, index, value):
+    """The number at the elements that are named, along the last dimension."""
+    _, some = named_by(c, x, dim, index)
+    return c.w.select(some, c.w.constant(value, x.shape, x.dtype), x)
+
+
+@op("scatter.src")
+def scatter(c, x, dim, index, source):
+    """The source's elements at those that are named, each once: PyTorch does not say which of several stays."""
+    named, some = named_by(c, x, dim, index)
+    if source.shape != index.shape:
+        raise Unsupported("a scatter of a part of its source")
+    wide = c.w.broadcast(c.w.reshape(source, (*source.shape, 1)), named.shape)
+    kept = c.w.select(named, wide, c.w.constant(0.0, named.shape, x.dtype))
+    return c.w.select(some, c.w.reduce("sum", kept, [index.rank - 1]), x)
 
 
 @op("one_hot.default")
