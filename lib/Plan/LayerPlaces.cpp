@@ -189,7 +189,12 @@ kerf::decidedOps(ModelOp model, const StepModel &step) {
     bool makesWeight =
         op->getNumResults() == 1 &&
         (isMadeOfFrozen(op->getResult(0)) || isWeightCopy(op->getResult(0)));
-    if (hasBatch || makesWeight)
+    // Of activations whose batch is part of another dimension.
+    bool isMerged = layer.phase != LayerPhase::WeightGradient &&
+                    llvm::any_of(op->getOperands(), [&](Value operand) {
+                      return decided.count(operand.getDefiningOp());
+                    });
+    if (hasBatch || makesWeight || isMerged)
       decided[op] = place;
   }
   return decided;
