@@ -121,13 +121,15 @@ void Narrowing::unifyOperands(Operation *op) {
   }
 }
 
-/// True when readers want the value in f32, or are the gradient's, which take
-/// what the forward pass has.
+/// True when readers want the value in f32, perhaps in another shape, or are
+/// the gradient's, which take what the forward pass has.
 static bool staysWide(Value value) {
   bool isWanted = false;
   for (OpOperand &use : value.getUses()) {
     auto op = dyn_cast<PrecisionOpInterface>(use.getOwner());
     bool keeps = op && op.keepsWide(use);
+    if (auto view = dyn_cast<ReshapeOp>(use.getOwner()))
+      keeps = staysWide(view.getResult());
     isWanted |= keeps;
     PhaseAttr phase = getPhase(use.getOwner());
     if (!keeps && phase && phase.getKind() == PhaseKind::Forward &&
