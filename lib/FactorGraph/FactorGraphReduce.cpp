@@ -110,24 +110,35 @@ static bool removeDominated(const std::vector<View> &views,
   return states.size() < before;
 }
 
-/// One round over all variables; true if any state was removed. `kept` are
-/// states of `graph`.
-static bool removeDominated(const FactorGraph &graph, KeptStates &kept) {
+/// One round over the variables that are `open`; true if any state was removed.
+/// `kept` are states of `graph`. Open next are those that share a table with
+/// one that lost a state: for others nothing has changed.
+static bool removeDominated(const FactorGraph &graph, KeptStates &kept,
+                            std::vector<bool> &open) {
   std::vector<std::vector<View>> views(graph.domains.size());
   for (const CostTable &table : graph.tables)
     for (int variable : table.variables)
-      views[variable].push_back(viewFrom(graph, table, variable));
-  bool removed = false;
+      if (open[variable])
+        views[variable].push_back(viewFrom(graph, table, variable));
+  std::vector<bool> changed(graph.domains.size());
   for (auto [variable, states] : llvm::enumerate(kept))
-    removed |= removeDominated(views[variable], states);
-  return removed;
+    changed[variable] =
+        open[variable] && removeDominated(views[variable], states);
+  open.assign(open.size(), false);
+  bool removed = false;
+  for (const CostTable &table : graph.tables)
+    if (llvm::any_of(table.variables, [&](int v) { return changed[v]; }))
+      for (int variable : table.variables)
+        open[variable] = removed = true;
+  return removed || llvm::is_contained(changed, true);
 }
 
 KeptStates kerf::undominated(const FactorGraph &graph) {
   KeptStates kept = allStates(graph);
   FactorGraph left = graph;
   KeptStates round = kept;
-  while (removeDominated(left, round)) {
+  std::vector<bool> open(graph.domains.size(), true);
+  while (removeDominated(left, round, open)) {
     for (auto [variable, states] : llvm::enumerate(round)) {
       std::vector<int> names;
       for (int state : states)

@@ -222,24 +222,32 @@ static std::vector<int> chooseHeld(const FactorGraph &graph, int64_t budget,
   InteractionGraph left(graph);
   std::vector<int> held;
   EliminationSize size;
+  // Of each variable; taking one away changes those of its neighbours alone.
+  std::vector<int64_t> entries(graph.domains.size());
+  std::vector<int> degrees(graph.domains.size());
+  auto count = [&](int v) {
+    entries[v] = left.entries(v);
+    degrees[v] = left.neighbours(v).size();
+  };
+  left.left().forEach(count);
   while (int64_t variables = left.left().size()) {
     int next = -1, hold = -1;
-    auto rank = [&](int v) {
-      return std::pair(-timesHeld[v], left.neighbours(v).size());
-    };
+    auto rank = [&](int v) { return std::pair(-timesHeld[v], degrees[v]); };
     left.left().forEach([&](int v) {
-      if (next < 0 || left.entries(v) < left.entries(next))
+      if (next < 0 || entries[v] < entries[next])
         next = v;
       if (hold < 0 || rank(v) > rank(hold))
         hold = v;
     });
-    if (left.entries(next) <= (budget - size.work) / variables) {
-      left.eliminate(next, size);
-      order.push_back(next);
-    } else {
-      left.remove(hold);
-      held.push_back(hold);
-    }
+    bool isSmall = entries[next] <= (budget - size.work) / variables;
+    int taken = isSmall ? next : hold;
+    VariableSet changed = left.neighbours(taken);
+    if (isSmall)
+      left.eliminate(taken, size);
+    else
+      left.remove(taken);
+    (isSmall ? order : held).push_back(taken);
+    changed.forEach(count);
   }
   return held;
 }

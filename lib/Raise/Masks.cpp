@@ -9,27 +9,31 @@ bool kerf::hides(std::optional<double> number, double scale) {
   return number && *number * scale <= -1e4;
 }
 
-static std::optional<Seen> conditionIn(Seen seen);
+/// Ops that are looked at for one value: masks are made of a few.
+static constexpr int kMostOps = 256;
+
+static std::optional<Seen> conditionIn(Seen seen, int &left);
 
 /// The condition that the operands of a value of two numbers depend on: the
 /// first one found.
-static std::optional<Seen> conditionBelow(const Seen &seen) {
+static std::optional<Seen> conditionBelow(const Seen &seen, int &left) {
   Operation *op = seen.value.getDefiningOp();
-  if (!isa_and_nonnull<SelectOp, CastOp, CompareOp, AddOp, SubOp, MulOp, NegOp>(
+  if (--left < 0 ||
+      !isa_and_nonnull<SelectOp, CastOp, CompareOp, AddOp, SubOp, MulOp, NegOp>(
           op))
     return std::nullopt;
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
-    if (auto found = conditionIn(seen.operand(i)))
+    if (auto found = conditionIn(seen.operand(i), left))
       return found;
   return std::nullopt;
 }
 
 /// The same of a value, which may be the condition.
-static std::optional<Seen> conditionIn(Seen seen) {
+static std::optional<Seen> conditionIn(Seen seen, int &left) {
   seen = lookThrough(seen);
   return typeOf(seen.value).getElementType().isInteger(1)
              ? seen
-             : conditionBelow(seen);
+             : conditionBelow(seen, left);
 }
 
 static bool holds(CompareKind kind, double a, double b) {
@@ -52,15 +56,17 @@ static bool holds(CompareKind kind, double a, double b) {
 
 /// The number that a value is where `condition` has this truth.
 static std::optional<double> numberGiven(Seen seen, const Seen &condition,
-                                         bool truth) {
+                                         bool truth, int &left) {
   seen = lookThrough(seen);
   if (seen.value == condition.value && seen.dims == condition.dims)
     return truth;
   if (auto splat = splatOf(seen.value))
     return splat;
+  if (--left < 0)
+    return std::nullopt;
   Operation *op = seen.value.getDefiningOp();
   auto operand = [&](unsigned i) {
-    return numberGiven(seen.operand(i), condition, truth);
+    return numberGiven(seen.operand(i), condition, truth, left);
   };
   if (isa_and_nonnull<SelectOp>(op)) {
     auto chosen = operand(0);
@@ -81,6 +87,12 @@ static std::optional<double> numberGiven(Seen seen, const Seen &condition,
   if (auto compare = dyn_cast<CompareOp>(op))
     return holds(compare.getKind(), *a, *b);
   return isa<AddOp>(op) ? *a + *b : isa<SubOp>(op) ? *a - *b : *a * *b;
+}
+
+static std::optional<double> numberGiven(const Seen &seen,
+                                         const Seen &condition, bool truth) {
+  int left = kMostOps;
+  return numberGiven(seen, condition, truth, left);
 }
 
 namespace {
@@ -200,7 +212,8 @@ struct Reader {
 
   /// Of truth values that say whether another condition holds, or not.
   std::optional<MaskForm> inner(const Seen &seen, bool isHidden) const {
-    auto condition = conditionBelow(seen);
+    int left = kMostOps;
+    auto condition = conditionBelow(seen, left);
     if (!condition)
       return std::nullopt;
     auto yes = numberGiven(seen, *condition, true);
@@ -266,7 +279,8 @@ std::optional<Affine> kerf::affineOf(Seen seen, const ScoreDims &dims) {
 }
 
 std::optional<Hiding> kerf::hidingOf(const Seen &summand, double scale) {
-  auto condition = conditionIn(summand);
+  int left = kMostOps;
+  auto condition = conditionIn(summand, left);
   if (!condition)
     return std::nullopt;
   for (bool isHidden : {false, true})
