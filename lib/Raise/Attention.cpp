@@ -479,10 +479,12 @@ static bool setBias(Parts &parts, const Scores &scores, const ScoreDims &dims,
       (bias->isCausal && !parts.mask.isCausal))
     return false;
   if (bias->slope) {
+    // Heads are one dimension: that of keys, too, or where these have one head
+    // that of queries alone.
+    std::string heads = letters.heads + letters.groups;
     llvm::ArrayRef<int64_t> shape = typeOf(bias->slope->value).getShape();
     for (auto [dim, size] : llvm::zip_equal(bias->slope->dims, shape))
-      if (size != 1 &&
-          (!letters.groups.empty() || dim != match.dimOf(letters.heads)))
+      if (size != 1 && (heads.size() != 1 || dim != match.dimOf(heads)))
         return false;
   }
   parts.bias = bias;

@@ -76,13 +76,13 @@ def palm_rlhf():
     return PaLM(num_tokens=VOCAB, dim=WIDTH, depth=2, dim_head=8, heads=2)
 
 
-def transformers(family, **options):
+def transformers(family, attention="eager", **options):
     """A family that Kerf does not read by config."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     kind = type(AutoConfig.for_model(family))
     config = kind(vocab_size=VOCAB, use_cache=False, pad_token_id=None, **options)
-    return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    return AutoModelForCausalLM.from_config(config, attn_implementation=attention)
 
 
 SIZES = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -103,10 +103,10 @@ CASES = {
     # activations by expm1
     "apertus": lambda: transformers("apertus", **SIZES, num_key_value_heads=2, intermediate_size=24),
     # queries, keys and values by indices that count from the end
-    "falcon": lambda: transformers("falcon", **SIZES, new_decoder_architecture=True, num_kv_heads=2, alibi=False, hidden_dropout=0.0,
+    "falcon": lambda: transformers("falcon", "sdpa", **SIZES, new_decoder_architecture=True, num_kv_heads=2, alibi=False, hidden_dropout=0.0,
                                    attention_dropout=0.0),
     # biases by distance behind a mask
-    "falcon-alibi": lambda: transformers("falcon", **SIZES, new_decoder_architecture=False, multi_query=False, alibi=True,
+    "falcon-alibi": lambda: transformers("falcon", "sdpa", **SIZES, new_decoder_architecture=False, multi_query=False, alibi=True,
                                          hidden_dropout=0.0, attention_dropout=0.0),
     # biases by distance, part of longer ones
     "mpt": lambda: transformers("mpt", d_model=WIDTH, n_layers=2, n_heads=4, max_seq_len=64),

@@ -161,12 +161,14 @@ def shifted(w, x, by):
 
 
 def as_distances(w, tensor, dtype):
-    """slope[h] (j - first), slope[h] (j - i) or slope[h] |j - i|: what ALiBi adds to scores."""
+    """slope[h] (j - first), slope[h] (j - i) or slope[h] |j - i|: what ALiBi adds to scores. Or one slope for all."""
     sizes = wide_dims(tensor)
-    if dtype != "f32" or len(sizes) not in (2, 3) or tensor.shape[sizes[0]] > 1024:
+    if dtype == "i1" or len(sizes) not in (2, 3) or tensor.shape[sizes[0]] > 1024:
         return None
-    heads, *places = sizes
     table = tensor.reshape([tensor.shape[d] for d in sizes])
+    if len(sizes) == 2 and bool((table.diagonal() == 0).all()):  # a plane
+        sizes, table = [None, *sizes], table[None]
+    heads, *places = sizes
     if len(places) == 1:
         zeros = (table == 0).all(0).nonzero()
         if len(zeros) != 1:
@@ -179,7 +181,7 @@ def as_distances(w, tensor, dtype):
         if torch.equal(table[:, 0, 1], table[:, 1, 0]):
             distance = distance.abs()
     at = tuple(int(x) for x in (distance.abs() == 1).nonzero()[-1])
-    slopes = table[(slice(None), *at)] / distance[at]
+    slopes = (table[(slice(None), *at)] / distance[at]).to(table.dtype)
     spread = slopes.reshape(-1, *[1] * len(places)) * distance.to(table.dtype)
     if not torch.equal(spread, table):
         return None
@@ -190,7 +192,7 @@ def as_distances(w, tensor, dtype):
     else:
         value = w.binary("sub", value, w.cast(w.iota(shape, places[0]), dtype))
         if bool((distance >= 0).all()):
-            value = w.binary("max", value, w.unary("neg", value))
+            value = w.binary("max", value, w.binary("sub", w.constant(0, (), dtype), value))
     ones = tuple(size if d == heads else 1 for d, size in enumerate(shape))
     return w.binary("mul", w.broadcast(w.table(slopes.tolist(), ones, dtype), shape), value)
 
