@@ -1,4 +1,5 @@
 """Makes or checks the cases of packages: models that others publish on PyPI, exported and trained by PyTorch.
+Beside them modules that use many of its ops.
 
     pip install -r test/Reference/requirements.txt -r test/Reference/requirements-packages.txt
     python test/Reference/packages.py                # write packages/*
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools/python"))
 import cases
 import checkpoint
 import kerf
+import torch_ops
 import training
 from float64 import Float64
 
@@ -114,6 +116,7 @@ CASES = {
     "openai-gpt": lambda: transformers("openai-gpt", n_embd=WIDTH, n_layer=2, n_head=4, n_positions=64, embd_pdrop=0.0, attn_pdrop=0.0,
                                        resid_pdrop=0.0),
 }  # fmt: skip
+CASES |= {name: lambda functions=functions: torch_ops.Sum(functions) for name, functions in torch_ops.MODULES.items()}
 
 
 class Loss(nn.Module):

@@ -61,6 +61,12 @@ def remainder(c, a, b):
     return c.w.binary("sub", a, c.w.binary("mul", quotient, c.value(b, c.dtype)))
 
 
+@op("fmod.Scalar")
+def truncated_remainder(c, a, b):
+    """With the sign of the dividend."""
+    return c.w.binary("mul", remainder(c, absolute(c, a), b), sign(c, a))
+
+
 def function(name):
     return lambda c, x: c.w.unary(name, c.value(x, c.dtype))
 
@@ -68,6 +74,68 @@ def function(name):
 for _name in ("neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos"):
     op(f"{_name}.default", f"{_name}_.default")(function(_name))
 op("sigmoid.default", "sigmoid_.default", "special_expit.default")(function("logistic"))
+
+
+def scaled(c, x, factor):
+    return c.w.binary("mul", x, c.value(factor, x.dtype))
+
+
+@op("exp2.default")
+def exp2(c, x):
+    return c.w.unary("exp", scaled(c, c.value(x, c.dtype), math.log(2)))
+
+
+@op("log2.default")
+def log2(c, x):
+    return scaled(c, c.w.unary("log", c.value(x, c.dtype)), 1 / math.log(2))
+
+
+@op("log10.default")
+def log10(c, x):
+    return scaled(c, c.w.unary("log", c.value(x, c.dtype)), 1 / math.log(10))
+
+
+@op("tan.default")
+def tan(c, x):
+    x = c.value(x, c.dtype)
+    return c.w.binary("div", c.w.unary("sin", x), c.w.unary("cos", x))
+
+
+def hyperbolic(kind):
+    """Half of what e^x and e^-x give together, or apart."""
+
+    def build(c, x):
+        x = c.value(x, c.dtype)
+        return scaled(c, c.w.binary(kind, c.w.unary("exp", x), c.w.unary("exp", c.w.unary("neg", x))), 0.5)
+
+    return build
+
+
+op("sinh.default")(hyperbolic("sub"))
+op("cosh.default")(hyperbolic("add"))
+
+
+@op("erfc.default")
+def erfc(c, x):
+    """To the precision of numbers near one: where erf is one, this is zero."""
+    return c.w.binary("sub", c.value(1.0, c.dtype), c.w.unary("erf", c.value(x, c.dtype)))
+
+
+@op("sign.default", "sgn.default")
+def sign(c, x):
+    zero = c.w.constant(0, x.shape, x.dtype)
+    above, below = (c.w.cast(c.w.compare(kind, x, zero), x.dtype) for kind in ("gt", "lt"))
+    return c.w.binary("sub", above, below)
+
+
+@op("elu.default")
+def elu(c, x, alpha=1.0, scale=1.0, input_scale=1.0):
+    """scale x above 0, scale alpha (exp(input_scale x) - 1) below."""
+    zero = c.w.constant(0.0, x.shape, x.dtype)
+    below = c.w.binary("min", x, zero)  # keeps exp finite where it is not taken
+    below = below if input_scale == 1 else scaled(c, below, input_scale)
+    y = c.w.binary("add", c.w.binary("max", x, zero), scaled(c, expm1(c, below), alpha))
+    return y if scale == 1 else scaled(c, y, scale)
 
 
 @op("silu.default", "silu_.default")
@@ -140,12 +208,23 @@ def square(c, x):
 def power(c, x, exponent):
     if not isinstance(exponent, Value) and isinstance(x, Value):
         x = c.value(x, c.dtype)
-        if exponent in (2, 3, 4):
-            y = square(c, x)
-            return y if exponent == 2 else c.w.binary("mul", y, x if exponent == 3 else y)
+        if exponent in range(2, 17):
+            return product_of(c, x, exponent)
         if exponent in (0.5, -0.5, 1, -1):
             return {0.5: function("sqrt"), -0.5: function("rsqrt"), 1: lambda c, x: x, -1: reciprocal}[exponent](c, x)
-    return c.full(c.w.binary("pow", c.value(x, c.dtype), c.value(exponent, c.dtype)))
+        if exponent - 0.5 in range(1, 17):
+            return c.w.binary("mul", product_of(c, x, int(exponent)), c.w.unary("sqrt", x))
+    x, exponent = c.value(x, c.dtype), c.value(exponent, c.dtype)
+    if c.node.meta.get("depends_on_weights"):  # a power has no gradient; the base must be above 0
+        return c.full(c.w.unary("exp", c.w.binary("mul", exponent, c.w.unary("log", x))))
+    return c.full(c.w.binary("pow", x, exponent))
+
+
+def product_of(c, x, count):
+    """x times itself, by squares."""
+    half = x if count < 4 else product_of(c, x, count // 2)
+    y = x if count == 1 else square(c, half)
+    return c.w.binary("mul", y, x) if count > 1 and count % 2 else y
 
 
 @op("clamp.default", "clamp_min.default", "clamp_max.default", "hardtanh.default", "clamp.Tensor")
@@ -225,8 +304,13 @@ def arange(c, start=0, end=None, step=1, **_):
     return positions if start == 0 else c.w.binary("add", positions, c.value(start, c.dtype))
 
 
-@op("full.default", "full_like.default", "new_full.default")
+@op("full.default", "full_like.default")
 def full(c, _, value, *__, **___):
+    return c.full(value)
+
+
+@op("new_full.default")
+def new_full(c, _, shape, value, *__, **___):
     return c.full(value)
 
 

@@ -51,6 +51,11 @@ def largest_along(c, x, dim, keepdim=False):
     return c.w.reduce("max", x, [dim], keepdim), None
 
 
+@op("min.dim")
+def smallest_along(c, x, dim, keepdim=False):
+    return smallest(c, x, [dim], keepdim), None
+
+
 @op("amin.default", "min.default")
 def smallest(c, x, dims=None, keepdim=False):
     return c.w.unary("neg", c.w.reduce("max", c.w.unary("neg", x), dims_of(x, dims), keepdim))
@@ -257,6 +262,22 @@ def topk(c, x, k, dim=-1, largest=True, sorted=True):
         raise Unsupported("topk along another dimension than the last, or of the smallest")
     shape = (*x.shape[:-1], k)
     return c.w.many(f"top_k {x.name} k {k} : {x.type}", [(shape, x.dtype), (shape, "i32")])
+
+
+@op("argmax.default")
+def argmax(c, x, dim=None, keepdim=False):
+    """Of equal ones the first, as in PyTorch."""
+    if dim is None or dim % x.rank != x.rank - 1:
+        raise Unsupported("argmax but along the last dimension")
+    return c.w.reshape(topk(c, x, 1)[1], c.shape)
+
+
+@op("flip.default")
+def flip(c, x, dims):
+    for dim in {d % x.rank for d in dims}:
+        last = c.w.constant(x.shape[dim] - 1, (), "i32")
+        x = rows(c, x, dim, c.w.binary("sub", last, c.w.iota((x.shape[dim],), 0)))
+    return x
 
 
 @op("convolution.default", "conv1d.default", "conv1d.padding")

@@ -1,0 +1,92 @@
+"""Modules that use many ops of PyTorch, so that the meaning of each is compared: ways to write what models write.
+
+A module is an embedding, the sum of what its functions make of it, and a matrix to logits. Numbers in them are exact in
+f32, so that a run in f64 has the same.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import cases
+
+BATCH, SEQ = cases.BATCH, cases.SEQ
+VOCAB, WIDTH = 32, 16
+
+
+class Sum(nn.Module):
+    def __init__(self, functions):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCAB, WIDTH)
+        self.head = nn.Linear(WIDTH, VOCAB, bias=False)
+        self.functions = functions
+
+    def forward(self, input_ids):
+        x = self.embedding(input_ids)
+        return self.head(sum(function(x) for function in self.functions))
+
+
+def heads(x):
+    return x.view(BATCH, SEQ, 4, 4).transpose(1, 2)
+
+
+def joined(x):
+    return x.transpose(1, 2).reshape(BATCH, SEQ, WIDTH)
+
+
+ELEMENTS = [
+    lambda x: F.elu(x) + F.celu(x, 0.5) + F.elu(x, 2.0),
+    lambda x: F.mish(x) + F.softsign(x) + F.logsigmoid(x) + F.tanhshrink(x),
+    lambda x: F.gelu(x) + F.gelu(x, approximate="tanh") + F.silu(x) + F.relu6(x * 32),
+    lambda x: F.leaky_relu(x, 0.25) + F.relu(x) + F.threshold(x, 0.0625, 0.5) + F.hardtanh(x),
+    lambda x: F.softplus(x * 4, beta=2.0) + F.softplus(x) + F.hardshrink(x, 0.0625) + F.softshrink(x, 0.03125),
+    lambda x: torch.cat([F.glu(x, -1), F.glu(x, -1)], -1),
+    lambda x: x**2 + x**3 - x**4 + x**5 + x**7 + (x.abs() + 0.25) ** 1.5 + (x.abs() + 0.25) ** -0.5,
+    lambda x: (x.abs() + 0.25) ** 0.75 + (x.abs() + 0.25) ** x,
+    lambda x: (x * x + 0.5).sqrt() + (x * x + 0.5).rsqrt() + 1 / (x + 2) + torch.reciprocal(x + 3) + 3 / (x + 2),
+    lambda x: torch.log1p(x.abs()) + torch.log(x.abs() + 1) + torch.expm1(x) + torch.erf(x) - torch.erfc(x),
+    lambda x: x.sin() + x.cos() + torch.tan(x) + torch.sinh(x) - torch.cosh(x),
+    lambda x: x * torch.sign(x) + x.abs() + x * torch.floor(x * 8) + x * (x * 8).int().float(),
+    lambda x: torch.lerp(x, x * 2, 0.25) + torch.addcmul(x, x, x, value=0.5) + torch.addcdiv(x, x, x + 2, value=2),
+    lambda x: x * x.new_full((SEQ, WIDTH), 0.5) + torch.full_like(x, 0.25) * x + torch.full((WIDTH,), 0.125),
+    lambda x: torch.where(x > 0, x, x * 0.125) + x.clamp(-0.0625, 0.125) + x.clamp(min=0.03125),
+    lambda x: x * ((x > 0) & (x < 0.125)).float() + x * (~(x > 0.25) | (x < -0.25)),
+    lambda x: x.masked_fill(torch.tril(torch.ones(SEQ, WIDTH)).bool(), 0.25) + torch.triu(x) + torch.tril(x, -2) * 2,
+    lambda x: x * (torch.arange(SEQ) // 3 - 1)[None, :, None] + x * ((torch.arange(WIDTH) - 8) // 3),
+    lambda x: x * (torch.arange(SEQ) % 5)[None, :, None] + x * ((torch.arange(WIDTH) - 7) % 3),
+    lambda x: x * torch.fmod(torch.arange(WIDTH) - 7, 3),
+]
+
+SHAPES = [
+    lambda x: torch.cat([x[:, :, -4:], x[:, :, :-4]], -1) + x[:, -1:, :] * 0.5 + x[:, :, -2, None],
+    lambda x: x[:, :, [3, -1, 0, -2, 5, 5, 1, 2, -3, 4, 6, 7, -16, 8, 9, 10]] + torch.flip(x, [1, -1]),
+    lambda x: torch.roll(x, 3, 1) + torch.roll(x, -2, -1) + torch.cat([x[..., ::2], x[..., 1::2]], -1),
+    lambda x: torch.gather(x, -1, x.topk(WIDTH, -1).indices) + F.pad(x.topk(4, -1).values, (0, WIDTH - 4)),
+    lambda x: x * torch.zeros_like(x).scatter_(-1, x.topk(3, -1).indices, 1.0) + x * F.one_hot(x.argmax(-1), WIDTH),
+    lambda x: x.repeat(1, 1, 2)[:, :, 5 : 5 + WIDTH] + x.repeat_interleave(2, dim=-1)[:, :, 3 : 3 + WIDTH],
+    lambda x: torch.cat(list(reversed(x.chunk(4, -1))), -1) + torch.cat(x.split([3, 5, 8], -1)[::-1], -1),
+    lambda x: torch.stack(x.unbind(1)[::-1], 1) + torch.stack([x, x * 2, -x], -1).sum(-1),
+    lambda x: x.movedim(1, 2).reshape(x.shape) + x.swapaxes(1, 2).contiguous().view(x.shape),
+    lambda x: F.pad(x, (2, 1, 1, 0))[:, :SEQ, :WIDTH] + F.pad(x, (0, 0, 1, 0), value=0.5)[:, :-1],
+    lambda x: F.pad(F.pad(x, (-3, 0)), (0, 3)) + F.pad(torch.diff(x, dim=1), (0, 0, 1, 0)),
+    lambda x: x.index_select(1, torch.arange(SEQ - 1, -1, -1)) + x[:, :1].expand(-1, SEQ, -1),
+]
+
+SUMS = [
+    lambda x: x * x.var(-1, keepdim=True) + x * x.var(-1, unbiased=False, keepdim=True) + x.std(-1, keepdim=True),
+    lambda x: x / x.norm(dim=-1, keepdim=True) + F.normalize(x, dim=1) + x.cumsum(1) + x * x.mean() + x.sum((0, 1)),
+    lambda x: x * F.softmax(x, dim=1) + F.log_softmax(x, -1) - torch.logsumexp(x, -1, keepdim=True),
+    lambda x: x - x.amax(1, keepdim=True) + x.amin(2, keepdim=True) + x * x.max(-1, keepdim=True).values,
+    lambda x: x * x.min(1, keepdim=True).values + x * x.topk(2, -1).values[..., 1:],
+    lambda x: torch.einsum("bsd,btd->bst", x, x) @ x + torch.einsum("bsd,bsd->bs", x, x)[..., None],
+    lambda x: torch.bmm(x, torch.bmm(x.transpose(1, 2), x)) + torch.outer(x[0, 0], x[1, 1])[None, :SEQ],
+    lambda x: torch.baddbmm(x, x, torch.eye(WIDTH, dtype=x.dtype).expand(BATCH, WIDTH, WIDTH), beta=0.5, alpha=2.0),
+    lambda x: F.layer_norm(x, (WIDTH,)) + F.rms_norm(x, (WIDTH,), eps=1e-5),
+    lambda x: x * F.cosine_similarity(x, x.roll(1, 1), dim=-1)[..., None] + ((x[:, :, None] - x[:, None]) ** 2).sum(2),
+    lambda x: joined(F.scaled_dot_product_attention(*[heads(x)] * 3, is_causal=True, scale=2.0)),
+    lambda x: joined(F.scaled_dot_product_attention(*[heads(x)] * 3)),
+    lambda x: joined(F.scaled_dot_product_attention(*[heads(x)] * 3, attn_mask=torch.ones(SEQ, SEQ).tril(1).bool())),
+    lambda x: joined(F.scaled_dot_product_attention(heads(x), *[heads(x)[:, :2]] * 2, is_causal=True, enable_gqa=True)),
+]
+
+MODULES = {"ops-elements": ELEMENTS, "ops-shapes": SHAPES, "ops-sums": SUMS}
