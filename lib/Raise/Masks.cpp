@@ -1,5 +1,7 @@
 #include "Masks.h"
 
+#include "kerf/Dialect/Kerf/Constants.h"
+
 #include <cmath>
 
 using namespace kerf;
@@ -34,24 +36,6 @@ static std::optional<Seen> conditionIn(Seen seen, int &left) {
   return typeOf(seen.value).getElementType().isInteger(1)
              ? seen
              : conditionBelow(seen, left);
-}
-
-static bool holds(CompareKind kind, double a, double b) {
-  switch (kind) {
-  case CompareKind::EQ:
-    return a == b;
-  case CompareKind::NE:
-    return a != b;
-  case CompareKind::LT:
-    return a < b;
-  case CompareKind::LE:
-    return a <= b;
-  case CompareKind::GT:
-    return a > b;
-  case CompareKind::GE:
-    return a >= b;
-  }
-  llvm_unreachable("covered switch");
 }
 
 /// The number that a value is where `condition` has this truth.

@@ -1,5 +1,7 @@
 #include "FoldingBuilder.h"
 
+#include "kerf/Dialect/Kerf/Constants.h"
+
 #include <cmath>
 
 using namespace kerf;
@@ -234,24 +236,6 @@ static std::optional<bool> comparedRanges(CompareKind kind, IntRange a,
   llvm_unreachable("a kind of comparison without a case");
 }
 
-static bool compared(CompareKind kind, double a, double b) {
-  switch (kind) {
-  case CompareKind::EQ:
-    return a == b;
-  case CompareKind::NE:
-    return a != b;
-  case CompareKind::LT:
-    return a < b;
-  case CompareKind::LE:
-    return a <= b;
-  case CompareKind::GT:
-    return a > b;
-  case CompareKind::GE:
-    return a >= b;
-  }
-  llvm_unreachable("a kind of comparison without a case");
-}
-
 /// The truth values of which `value` is 1 and 0; null else.
 static Value truthBehind(Value value) {
   auto cast = value.getDefiningOp<CastOp>();
@@ -264,7 +248,7 @@ Value FoldingBuilder::compare(CompareKind kind, Value a, Value b) {
     return kind == CompareKind::EQ ? negation(isEither) : isEither;
   }
   if (auto x = splatOf(a), y = splatOf(b); x && y && !isWhole(a))
-    return truth(shapeOf(a), compared(kind, *x, *y));
+    return truth(shapeOf(a), holds(kind, *x, *y));
   if (isWhole(a))
     if (auto known = comparedRanges(kind, rangeOf(a), rangeOf(b)))
       return truth(shapeOf(a), *known);

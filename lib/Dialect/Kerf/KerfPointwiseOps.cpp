@@ -1,3 +1,4 @@
+#include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 
 #include <algorithm>
@@ -244,7 +245,7 @@ Factors CompareOp::getFactors() {
   return pointwiseFactors(*this, Positions::Ignored);
 }
 
-static bool holds(CompareKind kind, double a, double b) {
+bool kerf::holds(CompareKind kind, double a, double b) {
   switch (kind) {
   case CompareKind::EQ:
     return a == b;

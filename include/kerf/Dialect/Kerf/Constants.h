@@ -11,6 +11,9 @@ namespace kerf {
 /// these: whoever reads it can make it.
 bool isMadeOfConstants(mlir::Value value);
 
+/// What `kerf.compare` of this kind says of two known numbers.
+bool holds(CompareKind kind, double a, double b);
+
 } // namespace kerf
 
 #endif // KERF_DIALECT_KERF_CONSTANTS_H
