@@ -25,33 +25,74 @@ static Value plusNumber(Value value, double number) {
   return {};
 }
 
-/// True where `value` is x^3.
-static bool isCube(Value value, Value x) {
-  if (auto pow = value.getDefiningOp<PowOp>())
-    return pow.getLhs() == x && isNear(splatOf(pow.getRhs()), 3);
-  auto mul = value.getDefiningOp<MulOp>();
-  if (!mul)
-    return false;
-  for (auto [square, other] : bothOrders(mul)) {
-    auto inner = square.getDefiningOp<MulOp>();
-    if (inner && other == x && inner.getLhs() == x && inner.getRhs() == x)
-      return true;
+namespace {
+
+/// `number` times all of `factors`.
+struct Product {
+  double number = 1;
+  llvm::SmallVector<Value, 4> factors;
+
+  bool isPower(Value x, size_t exponent) const {
+    return factors.size() == exponent &&
+           llvm::all_of(factors, [&](Value factor) { return factor == x; });
   }
-  return false;
+};
+
+} // namespace
+
+/// What is multiplied, but for what `x` itself is made of.
+static void multiplyInto(Product &product, Value value, Value x) {
+  static constexpr size_t kMostFactors = 8;
+  auto mul = value.getDefiningOp<MulOp>();
+  auto pow = value.getDefiningOp<PowOp>();
+  if (value == x || product.factors.size() >= kMostFactors) {
+    product.factors.push_back(value);
+  } else if (auto scaled = scaledOf(value)) {
+    product.number *= scaled->factor;
+    multiplyInto(product, scaled->x, x);
+  } else if (mul) {
+    multiplyInto(product, mul.getLhs(), x);
+    multiplyInto(product, mul.getRhs(), x);
+  } else if (pow && isNear(splatOf(pow.getRhs()), 3)) {
+    for (int i = 0; i < 3; ++i)
+      multiplyInto(product, pow.getLhs(), x);
+  } else {
+    product.factors.push_back(value);
+  }
 }
 
-/// True where `value` is sqrt(2/pi) (x + 0.044715 x^3).
+static Product productOf(Value value, Value x) {
+  Product product;
+  multiplyInto(product, value, x);
+  return product;
+}
+
+/// True where `value` is 0.044715 x^exponent.
+static bool isTanhTerm(Value value, Value x, size_t exponent) {
+  Product term = productOf(value, x);
+  return isNear(term.number, 0.044715) && term.isPower(x, exponent);
+}
+
+/// True where `value` is sqrt(2/pi) (x + 0.044715 x^3), or
+/// sqrt(2/pi) x (1 + 0.044715 x^2).
 static bool isTanhInner(Value value, Value x) {
-  Value sum = timesNumber(value, std::sqrt(2 / M_PI));
-  auto add = sum ? sum.getDefiningOp<AddOp>() : nullptr;
+  Product product = productOf(value, x);
+  if (!isNear(product.number, std::sqrt(2 / M_PI)))
+    return false;
+  llvm::ArrayRef<Value> factors = product.factors;
+  if (factors.size() == 2)
+    for (auto [first, second] : {std::pair(factors[0], factors[1]),
+                                 std::pair(factors[1], factors[0])}) {
+      Value square = first == x ? plusNumber(second, 1) : Value();
+      if (square && isTanhTerm(square, x, 2))
+        return true;
+    }
+  auto add = factors.size() == 1 ? factors[0].getDefiningOp<AddOp>() : nullptr;
   if (!add)
     return false;
-  for (auto [first, second] : bothOrders(add)) {
-    Value cube = timesNumber(second, 0.044715);
-    if (first == x && cube && isCube(cube, x))
-      return true;
-  }
-  return false;
+  return llvm::any_of(bothOrders(add), [&](auto order) {
+    return order.first == x && isTanhTerm(order.second, x, 3);
+  });
 }
 
 /// The kind of gelu of which `gate` is (1 + f(x)); `half` of it where the

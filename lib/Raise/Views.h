@@ -84,6 +84,7 @@ llvm::SmallVector<std::pair<mlir::Value, mlir::Value>, 2> bothOrders(Op op) {
 
 // Patterns, a file each.
 void addViewPatterns(mlir::RewritePatternSet &patterns);
+void addBatchPatterns(mlir::RewritePatternSet &patterns);
 void addNormPatterns(mlir::RewritePatternSet &patterns);
 void addActivationPatterns(mlir::RewritePatternSet &patterns);
 void addRopePatterns(mlir::RewritePatternSet &patterns);

@@ -54,6 +54,58 @@ kerf.model @gelus() {
 
 // -----
 
+// The form of GPT-J and BLOOM: sqrt(2/pi) x (1 + 0.044715 x x).
+// CHECK-LABEL: @fast_gelu
+// CHECK: %[[X:.*]] = kerf.param "x"
+// CHECK-NEXT: kerf.gelu tanh %[[X]]
+// CHECK-NOT: kerf.tanh
+kerf.model @fast_gelu() {
+  %x = kerf.param "x" init<normal, 1.0> : tensor<4xf32>
+  %half = kerf.constant dense<0.5> : tensor<4xf32>
+  %one = kerf.constant dense<1.0> : tensor<4xf32>
+  %a = kerf.constant dense<0.044715> : tensor<4xf32>
+  %c = kerf.constant dense<0.79788456> : tensor<4xf32>
+  %ax = kerf.mul %x, %a : tensor<4xf32>
+  %axx = kerf.mul %ax, %x : tensor<4xf32>
+  %sum = kerf.add %axx, %one : tensor<4xf32>
+  %cx = kerf.mul %x, %c : tensor<4xf32>
+  %inner = kerf.mul %cx, %sum : tensor<4xf32>
+  %curve = kerf.tanh %inner : tensor<4xf32>
+  %gate = kerf.add %curve, %one : tensor<4xf32>
+  %hx = kerf.mul %x, %half : tensor<4xf32>
+  %y = kerf.mul %hx, %gate : tensor<4xf32>
+  %loss = kerf.reduce sum %y dims [0] : tensor<4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// With the square beside another value it is another function.
+// CHECK-LABEL: @no_fast_gelu
+// CHECK: kerf.tanh
+// CHECK-NOT: kerf.gelu
+kerf.model @no_fast_gelu() {
+  %x = kerf.param "x" init<normal, 1.0> : tensor<4xf32>
+  %z = kerf.param "z" init<normal, 1.0> : tensor<4xf32>
+  %half = kerf.constant dense<0.5> : tensor<4xf32>
+  %one = kerf.constant dense<1.0> : tensor<4xf32>
+  %a = kerf.constant dense<0.044715> : tensor<4xf32>
+  %c = kerf.constant dense<0.79788456> : tensor<4xf32>
+  %ax = kerf.mul %x, %a : tensor<4xf32>
+  %axz = kerf.mul %ax, %z : tensor<4xf32>
+  %sum = kerf.add %axz, %one : tensor<4xf32>
+  %cx = kerf.mul %x, %c : tensor<4xf32>
+  %inner = kerf.mul %cx, %sum : tensor<4xf32>
+  %curve = kerf.tanh %inner : tensor<4xf32>
+  %gate = kerf.add %curve, %one : tensor<4xf32>
+  %hx = kerf.mul %x, %half : tensor<4xf32>
+  %y = kerf.mul %hx, %gate : tensor<4xf32>
+  %loss = kerf.reduce sum %y dims [0] : tensor<4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // Another factor is another function.
 // CHECK-LABEL: @no_gelu
 // CHECK: kerf.tanh

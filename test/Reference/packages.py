@@ -11,6 +11,7 @@ describes it, of the same module under PyTorch. Names of parameters are the modu
 """
 
 import argparse
+import math
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,6 +88,20 @@ def transformers(family, attention="eager", **options):
     return AutoModelForCausalLM.from_config(config, attn_implementation=attention)
 
 
+class FastGelu(nn.Module):
+    """BLOOM's, which writes sqrt(2 / pi) with eight digits: in f32 the same number, and in f64 what it means."""
+
+    def forward(self, x):
+        return x * 0.5 * (1.0 + torch.tanh(math.sqrt(2 / math.pi) * x * (1 + 0.044715 * x * x)))
+
+
+def bloom():
+    net = transformers("bloom", hidden_size=WIDTH, n_layer=2, n_head=4, hidden_dropout=0.0, attention_dropout=0.0)
+    for layer in net.transformer.h:
+        layer.mlp.gelu_impl = FastGelu()
+    return net
+
+
 SIZES = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4}
 LLAMA = {
     "norm_class_name": "RMSNorm", "mlp_class_name": "LLaMAMLP", "bias": False, "parallel_residual": False,
@@ -112,6 +127,8 @@ CASES = {
                                          hidden_dropout=0.0, attention_dropout=0.0),
     # biases by distance, part of longer ones
     "mpt": lambda: transformers("mpt", d_model=WIDTH, n_layers=2, n_heads=4, max_seq_len=64),
+    # products of batch and heads as one dimension
+    "bloom": bloom,
     # masks of numbers, part of larger ones
     "openai-gpt": lambda: transformers("openai-gpt", n_embd=WIDTH, n_layer=2, n_head=4, n_positions=64, embd_pdrop=0.0, attn_pdrop=0.0,
                                        resid_pdrop=0.0),
