@@ -434,7 +434,8 @@ private:
         if (operand != value)
           continue;
         AxisState to = own.ops[reader].operands[k];
-        if (terms.isOurs && facts.convertsAgain[reader])
+        // A sum is kept as it was made for the reader.
+        if (terms.isOurs && facts.convertsAgain[reader] && from != kPending)
           ask({Reason::Shown,
                backward,
                value,

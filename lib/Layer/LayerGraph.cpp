@@ -477,14 +477,18 @@ private:
                });
   }
 
-  /// The backward pass converts what a view shows once more.
+  /// The backward pass converts what a view shows once more, but for sums:
+  /// these are kept as they were made for the view.
   void addAgain(int op, int operand, const Source &source) {
     int value = kind.ops[op].operands[operand];
     Moving what = movingOf(value);
     addTraffic({value}, {source.variable, out.opVariables[op]},
                [&](const std::vector<int> &s) {
-                 return brought(/*backward=*/true, value, source.states[s[0]],
-                                out.options[op][s[1]].operands[operand], what);
+                 AxisState from = source.states[s[0]];
+                 AxisState to = out.options[op][s[1]].operands[operand];
+                 return from == kPending
+                            ? int64_t(0)
+                            : brought(/*backward=*/true, value, from, to, what);
                });
   }
 
