@@ -434,8 +434,7 @@ private:
         if (operand != value)
           continue;
         AxisState to = own.ops[reader].operands[k];
-        // A sum is kept as it was made for the reader.
-        if (terms.isOurs && facts.convertsAgain[reader] && from != kPending)
+        if (terms.isOurs && facts.convertsAgain[reader])
           ask({Reason::Shown,
                backward,
                value,

@@ -477,18 +477,14 @@ private:
                });
   }
 
-  /// The backward pass converts what a view shows once more, but for sums:
-  /// these are kept as they were made for the view.
+  /// The backward pass converts what a view shows once more.
   void addAgain(int op, int operand, const Source &source) {
     int value = kind.ops[op].operands[operand];
     Moving what = movingOf(value);
     addTraffic({value}, {source.variable, out.opVariables[op]},
                [&](const std::vector<int> &s) {
-                 AxisState from = source.states[s[0]];
-                 AxisState to = out.options[op][s[1]].operands[operand];
-                 return from == kPending
-                            ? int64_t(0)
-                            : brought(/*backward=*/true, value, from, to, what);
+                 return brought(/*backward=*/true, value, source.states[s[0]],
+                                out.options[op][s[1]].operands[operand], what);
                });
   }
 

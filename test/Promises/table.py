@@ -18,6 +18,7 @@ CAUSES = {
     "joint": "A sum over tensor ranks that data ranks sum, too, is priced as one after the other; programs sum over both at once.",
     "slices": "A part of what is gathered for another reader is free in the price; programs exchange what both are made of where a larger "
               "op runs beside that gather.",
+    "kept": "The backward pass is charged once more for a sum over tensor ranks that a view shows; programs keep the sum.",
     "decoded": "Programs gather weights that are decoded from 4 bits for the gradient of their input; the price has small gathers in their place.",
 }
 # What a row may end in, beside a file: the planner refuses, or nothing can be compiled for the devices.

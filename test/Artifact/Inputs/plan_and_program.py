@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The step that was planned beside the step that was compiled.
 
-    plan_and_program.py CONFIG PINS BOUND FOLDER [AXIS | OPTION]...
+    plan_and_program.py CONFIG PINS BOUND FOLDER [AXIS]...
 
-Compiles the model, imported with each OPTION of kerf-import, for eight GPUs that are launched for free, with PINS, and compares the
+Compiles the model for eight GPUs that are launched for free, with PINS, and compares the
 seconds of `kerfc --explain-json` with those of `kerf-inspect time`. Fails where they differ
 by more than BOUND, a part of the plan's; where the file has other collectives in its plan
 than the explanation; and where what is sent over an AXIS is not what was priced.
@@ -54,14 +54,12 @@ def compare_exchanges(explained, timed, axes):
 
 
 def main():
-    config, pins, bound, folder, *rest = sys.argv[1:]
-    options = [one for one in rest if one.startswith("--")]
-    axes = [one for one in rest if one not in options]
+    config, pins, bound, folder, *axes = sys.argv[1:]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     model, cluster, plan, made = (folder / name for name in ("model.mlir", "cluster.yaml", "plan.json", "model.kerf"))
     cluster.write_text(CLUSTER)
-    run("kerf-import", config, "--batch=16", "--seq=512", *options, "-o", model)
+    run("kerf-import", config, "--batch=16", "--seq=512", "-o", model)
     run("kerfc", model, f"--cluster={cluster}", f"--pin={pins}", "--precision=bf16", "--check=off",
         f"--explain-json={plan}", "-o", made)
     explained = json.loads(plan.read_text())["time"]
