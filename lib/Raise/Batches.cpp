@@ -111,11 +111,7 @@ struct RowsApart : RewritePattern {
     llvm::SmallVector<Value> operands;
     for (Value operand : op->getOperands())
       operands.push_back(makeApart(p, operand, wide));
-    Operation *copy =
-        rewriter.create(op->getLoc(), op->getName().getIdentifier(), operands,
-                        wide, op->getAttrs());
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op->getResult(0).getType(),
-                                           copy->getResult(0));
+    replaceReshaped(rewriter, op, operands);
     return success();
   }
 };

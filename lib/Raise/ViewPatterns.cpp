@@ -405,11 +405,7 @@ struct UnflattenRows : RewritePattern {
         return failure();
       operands.push_back(wide);
     }
-    Type wide = operands.front().getType(), flat = op->getResult(0).getType();
-    Operation *copy =
-        rewriter.create(op->getLoc(), op->getName().getIdentifier(), operands,
-                        wide, op->getAttrs());
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, flat, copy->getResult(0));
+    replaceReshaped(rewriter, op, operands);
     return success();
   }
 };

@@ -287,3 +287,12 @@ std::optional<double> kerf::numberAt(Element element) {
     return std::pow(*a, *b);
   return isWhole ? std::trunc(*a / *b) : *a / *b;
 }
+
+void kerf::replaceReshaped(PatternRewriter &rewriter, Operation *op,
+                           llvm::ArrayRef<Value> operands) {
+  Operation *copy =
+      rewriter.create(op->getLoc(), op->getName().getIdentifier(), operands,
+                      operands.front().getType(), op->getAttrs());
+  rewriter.replaceOpWithNewOp<ReshapeOp>(op, op->getResult(0).getType(),
+                                         copy->getResult(0));
+}

@@ -82,6 +82,11 @@ llvm::SmallVector<std::pair<mlir::Value, mlir::Value>, 2> bothOrders(Op op) {
   return {{op.getLhs(), op.getRhs()}, {op.getRhs(), op.getLhs()}};
 }
 
+/// Replaces an op by the same op on `operands` of another shape, whose result
+/// is brought into the shape of the op's by a reshape.
+void replaceReshaped(mlir::PatternRewriter &rewriter, mlir::Operation *op,
+                     llvm::ArrayRef<mlir::Value> operands);
+
 // Patterns, a file each.
 void addViewPatterns(mlir::RewritePatternSet &patterns);
 void addBatchPatterns(mlir::RewritePatternSet &patterns);

@@ -222,9 +222,10 @@ def power(c, x, exponent):
 
 def product_of(c, x, count):
     """x times itself, by squares."""
-    half = x if count < 4 else product_of(c, x, count // 2)
-    y = x if count == 1 else square(c, half)
-    return c.w.binary("mul", y, x) if count > 1 and count % 2 else y
+    if count == 1:
+        return x
+    y = square(c, product_of(c, x, count // 2))
+    return c.w.binary("mul", y, x) if count % 2 else y
 
 
 @op("clamp.default", "clamp_min.default", "clamp_max.default", "hardtanh.default", "clamp.Tensor")
