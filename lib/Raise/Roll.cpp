@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LayerNames.h"
+#include "Layers.h"
 
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 #include "kerf/Raise/Passes.h"
@@ -32,11 +32,6 @@ static constexpr int64_t kLongestPeriod = 16;
 //===----------------------------------------------------------------------===//
 // Order
 //===----------------------------------------------------------------------===//
-
-/// True for ops that are made again wherever they are read.
-static bool isLeaf(Operation *op) {
-  return isa<ConstantOp, IotaOp, ParamOp>(op) && op->getNumOperands() == 0;
-}
 
 using Operations = llvm::DenseSet<Operation *>;
 
@@ -71,31 +66,6 @@ static Operations hoistPositions(Block &block) {
 }
 
 namespace {
-
-/// The ops of a model that are no leaves, in order.
-struct Program {
-  std::vector<Operation *> ops;
-  llvm::DenseMap<Operation *, int64_t> placeOf;
-
-  explicit Program(Block &block) {
-    for (Operation &op : block.without_terminator())
-      if (!isLeaf(&op)) {
-        placeOf[&op] = ops.size();
-        ops.push_back(&op);
-      }
-  }
-  int64_t place(Value value) const {
-    Operation *def = value.getDefiningOp();
-    auto it = def ? placeOf.find(def) : placeOf.end();
-    return it == placeOf.end() ? -1 : it->second;
-  }
-};
-
-/// Ops [start, end) of a program: one layer.
-struct Range {
-  int64_t start = 0, end = 0;
-  int64_t size() const { return end - start; }
-};
 
 //===----------------------------------------------------------------------===//
 // Alike
@@ -230,37 +200,7 @@ struct Run {
   int64_t layers() const { return period * count; }
 };
 
-/// Where the layers of a stack begin; empty where layers are mixed.
-struct Layers {
-  std::vector<Range> ranges;
-  int64_t firstNumber = 0;
-};
-
 } // namespace
-
-static Layers findLayers(const Program &program, const Stack &stack) {
-  Layers layers;
-  layers.firstNumber = stack.first();
-  std::map<int64_t, std::pair<int64_t, int64_t>> uses; // first and last
-  for (auto [place, op] : llvm::enumerate(program.ops))
-    for (Value operand : op->getOperands())
-      if (auto param = operand.getDefiningOp<ParamOp>())
-        if (auto number = stack.numberOf(param.getName())) {
-          auto [it, isNew] = uses.try_emplace(*number, place, place);
-          it->second.second = place;
-        }
-  int64_t expected = layers.firstNumber;
-  for (auto &[number, places] : uses) {
-    if (number != expected++)
-      return {};
-    if (!layers.ranges.empty() && layers.ranges.back().end > places.first)
-      return {};
-    layers.ranges.push_back({places.first, places.second + 1});
-  }
-  for (size_t i = 0; i + 1 < layers.ranges.size(); ++i)
-    layers.ranges[i].end = layers.ranges[i + 1].start;
-  return layers;
-}
 
 /// Ops of a period that begins at layer `first`.
 static Range periodAt(const Layers &layers, int64_t first, int64_t period) {
@@ -550,9 +490,11 @@ struct RollPass : kerf::impl::RollPassBase<RollPass> {
       Block &block = model.getBody().front();
       Operations positions = hoistPositions(block);
       std::string told;
-      for (const Stack &stack : findStacks(model))
+      for (const Stack &stack : findStacks(model)) {
+        gatherTails(block, stack);
         while (rollOne(block, positions, stack, told))
           ;
+      }
       eraseUnread(block);
       for (RepeatOp repeat : block.getOps<RepeatOp>())
         eraseUnread(repeat.getBody().front());

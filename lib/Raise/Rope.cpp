@@ -240,9 +240,10 @@ static std::optional<Channels> halfOf(Value value) {
   return std::nullopt;
 }
 
-static std::optional<Channels> channelsOf(Value value) {
-  if (auto half = halfOf(value); half && half->shape.back() != 2)
-    return half;
+/// Halves, or with `isInterleaved` even or odd ones: of two channels both.
+static std::optional<Channels> channelsOf(Value value, bool isInterleaved) {
+  if (!isInterleaved)
+    return halfOf(value);
   // Anything as [..., D/2, 2], one of two, [..., D/2].
   auto narrow = value.getDefiningOp<ReshapeOp>();
   auto slice = (narrow ? narrow.getX() : value).getDefiningOp<SliceOp>();
@@ -423,10 +424,9 @@ struct RaiseTurned : OpRewritePattern<AddOp> {
     auto neg = joint ? joint->first.getDefiningOp<NegOp>() : nullptr;
     if (!neg)
       return std::nullopt;
-    auto second = channelsOf(neg->getOperand(0));
-    auto first = channelsOf(joint->second);
-    if (!first || !second || first->which != 0 || !first->isOther(*second) ||
-        first->isInterleaved != isInterleaved)
+    auto second = channelsOf(neg->getOperand(0), isInterleaved);
+    auto first = channelsOf(joint->second, isInterleaved);
+    if (!first || !second || first->which != 0 || !first->isOther(*second))
       return std::nullopt;
     return first;
   }
@@ -495,7 +495,8 @@ struct RaiseTurned : OpRewritePattern<AddOp> {
   }
 };
 
-/// first cos - second sin joined with second cos + first sin.
+/// first cos - second sin joined with second cos + first sin. Pairs may be read
+/// as neighbours and joined as halves (DeepSeek), or the other way round.
 template <typename Joined> struct RaiseJoined : OpRewritePattern<Joined> {
   using OpRewritePattern<Joined>::OpRewritePattern;
 
@@ -503,12 +504,44 @@ template <typename Joined> struct RaiseJoined : OpRewritePattern<Joined> {
     Channels channels;
     Value table;
   };
-  static std::optional<Term> termOf(Value value) {
+  static std::optional<Term> termOf(Value value, bool isInterleaved) {
     if (auto mul = value.getDefiningOp<MulOp>())
       for (auto [x, table] : bothOrders(mul))
-        if (auto channels = channelsOf(x))
+        if (auto channels = channelsOf(x, isInterleaved))
           return Term{*channels, table};
     return std::nullopt;
+  }
+
+  /// The terms of first cos and second sin.
+  static std::optional<std::pair<Term, Term>> termsOf(SubOp sub, AddOp add,
+                                                      bool isInterleaved) {
+    auto firstCos = termOf(sub.getLhs(), isInterleaved);
+    auto secondSin = termOf(sub.getRhs(), isInterleaved);
+    if (!firstCos || !secondSin || firstCos->channels.which != 0 ||
+        !firstCos->channels.isOther(secondSin->channels))
+      return std::nullopt;
+    for (auto [a, b] : bothOrders(add)) {
+      auto secondCos = termOf(a, isInterleaved);
+      auto firstSin = termOf(b, isInterleaved);
+      if (secondCos && firstSin && secondCos->channels.which == 1 &&
+          firstCos->channels.isOther(secondCos->channels) &&
+          secondSin->channels.isOther(firstSin->channels) &&
+          secondCos->table == firstCos->table &&
+          firstSin->table == secondSin->table)
+        return std::pair(*firstCos, *secondSin);
+    }
+    return std::nullopt;
+  }
+
+  /// Neighbours as halves, or halves as neighbours.
+  static Value rearranged(PlainBuilder p, Value x, bool toHalves) {
+    llvm::SmallVector<int64_t> shape(typeOf(x).getShape()), parts(shape);
+    int64_t rank = shape.size();
+    parts.back() = toHalves ? shape.back() / 2 : 2;
+    parts.push_back(toHalves ? 2 : shape.back() / 2);
+    llvm::SmallVector<int64_t> perm = llvm::to_vector(dimRange(0, rank - 1));
+    perm.append({rank, rank - 1});
+    return p.reshape(p.transpose(p.reshape(x, parts), perm), shape);
   }
 
   LogicalResult matchAndRewrite(Joined op,
@@ -519,27 +552,19 @@ template <typename Joined> struct RaiseJoined : OpRewritePattern<Joined> {
     auto add = joint ? joint->second.template getDefiningOp<AddOp>() : nullptr;
     if (!sub || !add)
       return failure();
-    auto firstCos = termOf(sub.getLhs()), secondSin = termOf(sub.getRhs());
-    if (!firstCos || !secondSin || firstCos->channels.which != 0 ||
-        !firstCos->channels.isOther(secondSin->channels) ||
-        firstCos->channels.isInterleaved != isInterleaved)
+    auto terms = termsOf(sub, add, isInterleaved);
+    if (!terms)
+      terms = termsOf(sub, add, !isInterleaved);
+    auto rotation = terms ? rotationOf(terms->first.table, terms->second.table)
+                          : std::nullopt;
+    if (!rotation || !hasHeads(terms->first.channels, *rotation))
       return failure();
-    bool isSame = false;
-    for (auto [a, b] : bothOrders(add)) {
-      auto secondCos = termOf(a), firstSin = termOf(b);
-      isSame |= secondCos && firstSin && secondCos->channels.which == 1 &&
-                firstCos->channels.isOther(secondCos->channels) &&
-                secondSin->channels.isOther(firstSin->channels) &&
-                secondCos->table == firstCos->table &&
-                firstSin->table == secondSin->table;
-    }
-    auto rotation =
-        isSame ? rotationOf(firstCos->table, secondSin->table) : std::nullopt;
-    if (!rotation || !hasHeads(firstCos->channels, *rotation))
-      return failure();
-    Value y = rotate(rewriter, op.getLoc(), firstCos->channels, *rotation,
-                     rotation->frequencies);
+    const Channels &channels = terms->first.channels;
     PlainBuilder p{rewriter, op.getLoc()};
+    Value y = rotate(rewriter, op.getLoc(), channels, *rotation,
+                     rotation->frequencies);
+    if (channels.isInterleaved != isInterleaved)
+      y = rearranged(p, y, channels.isInterleaved);
     rewriter.replaceOp(op, p.reshape(y, typeOf(op.getResult()).getShape()));
     return success();
   }

@@ -1,5 +1,7 @@
 #include "Views.h"
 
+#include "kerf/Dialect/Kerf/Constants.h"
+
 #include <cmath>
 
 using namespace kerf;
@@ -143,16 +145,16 @@ Value kerf::vectorAlong(OpBuilder &builder, Location loc, Value value,
 // Elements
 //===----------------------------------------------------------------------===//
 
-static int64_t linearOf(llvm::ArrayRef<int64_t> index,
-                        llvm::ArrayRef<int64_t> shape) {
+int64_t kerf::linearOf(llvm::ArrayRef<int64_t> index,
+                       llvm::ArrayRef<int64_t> shape) {
   int64_t linear = 0;
   for (auto [i, size] : llvm::zip_equal(index, shape))
     linear = linear * size + i;
   return linear;
 }
 
-static llvm::SmallVector<int64_t> indexOf(int64_t linear,
-                                          llvm::ArrayRef<int64_t> shape) {
+llvm::SmallVector<int64_t> kerf::indexOf(int64_t linear,
+                                         llvm::ArrayRef<int64_t> shape) {
   llvm::SmallVector<int64_t> index(shape.size());
   for (size_t d = shape.size(); d-- > 0; linear /= shape[d])
     index[d] = linear % shape[d];
@@ -264,7 +266,13 @@ std::optional<double> kerf::numberAt(Element element) {
     return outerAt(e);
   if (auto einsum = dyn_cast<EinsumOp>(op))
     return outerEinsumAt(einsum, e);
-  if (!isa<AddOp, SubOp, MulOp, DivOp, PowOp, NegOp, CastOp>(op))
+  if (auto select = dyn_cast<SelectOp>(op)) {
+    auto condition = numberAt({select.getCondition(), e.index});
+    return condition ? numberAt({select->getOperand(*condition != 0 ? 1 : 2),
+                                 e.index})
+                     : std::nullopt;
+  }
+  if (!isa<AddOp, SubOp, MulOp, DivOp, PowOp, NegOp, CastOp, CompareOp>(op))
     return std::nullopt;
   auto a = numberAt({op->getOperand(0), e.index});
   if (!a)
@@ -277,6 +285,8 @@ std::optional<double> kerf::numberAt(Element element) {
   auto b = numberAt({op->getOperand(1), e.index});
   if (!b)
     return std::nullopt;
+  if (auto compare = dyn_cast<CompareOp>(op))
+    return holds(compare.getKind(), *a, *b);
   if (isa<AddOp>(op))
     return *a + *b;
   if (isa<SubOp>(op))

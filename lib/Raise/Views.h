@@ -69,6 +69,12 @@ struct Element {
   llvm::SmallVector<int64_t> index;
 };
 
+/// The number of an element in a tensor of this shape, rows after each other,
+/// and back.
+int64_t linearOf(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> shape);
+llvm::SmallVector<int64_t> indexOf(int64_t linear,
+                                   llvm::ArrayRef<int64_t> shape);
+
 /// The element that `element` is a view of: behind broadcasts, reshapes,
 /// transposes, slices and concatenations.
 Element sourceOf(Element element);

@@ -2,6 +2,7 @@
 
 #include "Arguments.h"
 #include "Calls.h"
+#include "Complexes.h"
 #include "Converter.h"
 #include "Stacks.h"
 
@@ -224,7 +225,8 @@ private:
 OwningOpRef<ModuleOp> kerf::importStablehlo(ModuleOp source,
                                             const StablehloOptions &options) {
   Operation *main = findMain(source);
-  if (!main || failed(inlineCalls(source, main)))
+  if (!main || failed(inlineCalls(source, main)) ||
+      failed(splitComplexNumbers(main)))
     return {};
   auto arguments = findArguments(main, options);
   if (failed(arguments))

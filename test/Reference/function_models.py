@@ -123,6 +123,38 @@ def experts():
     return shapes, loss
 
 
+def turned(x, table):
+    """Rotary embeddings as products of complex numbers: channels 2j and 2j + 1 are a pair."""
+    pairs = x.reshape(*x.shape[:-1], -1, 2)
+    y = jax.lax.complex(pairs[..., 0], pairs[..., 1]) * table[:, :, None]
+    return jnp.stack([jnp.real(y), jnp.imag(y)], -1).reshape(x.shape).astype(x.dtype)
+
+
+def complex_block(x, p, table):
+    hidden = layer_norm(x, p["ln1"])
+    q, k, v = (part.reshape(*x.shape[:2], HEADS, HEAD) for part in jnp.split(hidden @ p["qkv"], 3, -1))
+    y = jax.nn.dot_product_attention(turned(q, table), turned(k, table), v, is_causal=True)
+    x = x + y.reshape(x.shape) @ p["proj"]
+    return x + jax.nn.gelu(layer_norm(x, p["ln2"]) @ p["up"] + p["up_bias"]) @ p["down"]
+
+
+def complexes():
+    """A table of complex numbers, rows of it by positions, read in a scan."""
+    stack = jax.tree.map(lambda shape: (LAYERS, *shape), layer_shapes(), is_leaf=lambda s: isinstance(s, tuple))
+    shapes = {"wte": (VOCAB, WIDTH), "blocks": stack, "lnf": norm_shapes()}
+    angles = numpy.outer(numpy.arange(2 * SEQ), 10000.0 ** -(numpy.arange(0, HEAD, 2) / HEAD))
+
+    def loss(p, tokens, targets):
+        x = p["wte"][tokens]
+        table = jnp.asarray(numpy.cos(angles) + 1j * numpy.sin(angles)).astype(jax.lax.complex(x, x).dtype)
+        positions = jnp.broadcast_to(jnp.arange(SEQ), tokens.shape)
+        table = jnp.take(table, positions, axis=0)
+        x, _ = jax.lax.scan(lambda x, layer: (complex_block(x, layer, table), None), x, p["blocks"])
+        return cross_entropy(layer_norm(x, p["lnf"]) @ p["wte"].T, targets)
+
+    return shapes, loss
+
+
 # Flax Linen
 
 
@@ -312,6 +344,7 @@ CASES = {
     "jax-plain": plain,
     "jax-scan": scanned,
     "jax-experts": experts,
+    "jax-complex": complexes,
     "flax-linen": linen(Linen),
     "flax-linen-scan": linen(LinenScan),
     "flax-nnx": nnx_model,

@@ -36,6 +36,7 @@ ROOT = Path(__file__).parent / "functions"
 STEPS, BATCH = 3, 2
 RULE = {"learning_rate": 1e-2, "b1": 0.9, "b2": 0.95, "eps": 1e-8, "weight_decay": 0.1}
 STACKS = {
+    "jax-complex": "blocks.",
     "jax-scan": "blocks.",
     "flax-linen-scan": "params.ScanCheckpointCarried_0.LinenBlock_0.",
     "penzai-llama-stack": "transformer.blocks.",

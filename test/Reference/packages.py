@@ -80,12 +80,13 @@ def palm_rlhf():
 
 
 def transformers(family, attention="eager", **options):
-    """A family that Kerf does not read by config."""
+    """A family that Kerf does not read by config, or trains otherwise then: the library leaves biases of routers as they are."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     kind = type(AutoConfig.for_model(family))
     config = kind(vocab_size=VOCAB, use_cache=False, pad_token_id=None, **options)
-    return AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+    experts = {"experts_implementation": "eager"} if "num_experts_per_tok" in options else {}
+    return AutoModelForCausalLM.from_config(config, attn_implementation=attention, **experts)
 
 
 class FastGelu(nn.Module):
@@ -133,6 +134,19 @@ CASES = {
     "openai-gpt": lambda: transformers("openai-gpt", n_embd=WIDTH, n_layer=2, n_head=4, n_positions=64, embd_pdrop=0.0, attn_pdrop=0.0,
                                        resid_pdrop=0.0),
 }  # fmt: skip
+EXPERTS = {"num_experts_per_tok": 3, "norm_topk_prob": True, "moe_intermediate_size": 12, "intermediate_size": 24}
+CASES |= {
+    # the best of some groups of experts, by logistic functions and biases
+    "deepseek-v3-fixed-bias": lambda: transformers("deepseek_v3", **SIZES, **EXPERTS, num_key_value_heads=4, n_group=3, topk_group=2, n_routed_experts=6,
+                                        n_shared_experts=1, first_k_dense_replace=1, q_lora_rank=6, kv_lora_rank=5, qk_nope_head_dim=4,
+                                        qk_rope_head_dim=4, v_head_dim=4, routed_scaling_factor=2.5),
+    # biases alone
+    "minimax-m2-fixed-bias": lambda: transformers("minimax_m2", "sdpa", **SIZES, num_key_value_heads=2, head_dim=8, num_local_experts=6,
+                                       num_experts_per_tok=2, intermediate_size=12),
+    # weights divided by a sum that is not what a route divides by
+    "lfm2-moe": lambda: transformers("lfm2_moe", "sdpa", **SIZES, **EXPERTS, num_key_value_heads=2, num_experts=5, num_dense_layers=1,
+                                     layer_types=["full_attention", "conv"], use_expert_bias=True),
+}  # fmt: skip
 CASES |= {name: lambda functions=functions: torch_ops.Sum(functions) for name, functions in torch_ops.MODULES.items()}
 
 
@@ -151,6 +165,11 @@ class Loss(nn.Module):
         return SimpleNamespace(loss=nn.functional.cross_entropy(flat, wanted.long()))
 
 
+def biases(net):
+    """Of routers: buffers."""
+    return {name: buffer for name, buffer in net.named_buffers() if name.endswith(("e_score_correction_bias", "expert_bias"))}
+
+
 def built(name, mode=None):
     """The model of a case with seeded weights of size 0.1; in `mode` what it computes once is in float64."""
     torch.manual_seed(0)
@@ -164,6 +183,8 @@ def built(name, mode=None):
         for parameter in net.parameters():
             drawn = torch.tensor(rng.standard_normal(tuple(parameter.shape)) * 0.1, dtype=torch.float32)
             parameter.copy_(drawn + (parameter.ndim == 1))
+        for buffer in biases(net).values():
+            buffer.copy_(torch.tensor(rng.standard_normal(tuple(buffer.shape)) * 0.1, dtype=torch.float32))
     return net.train()
 
 
@@ -177,7 +198,7 @@ def produce(name):
     tokens, targets = cases.batches(name, VOCAB, None)
     names = [n for n, p in net.named_parameters() if p.requires_grad]
     tensors = {"tokens": tokens, "targets": targets}
-    tensors |= {f"param.{n}": p.detach().clone() for n, p in net.named_parameters()}
+    tensors |= {f"param.{n}": p.detach().clone() for n, p in [*net.named_parameters(), *biases(net).items()]}
     with mode:
         exact = training.train(Loss(net64), tokens, targets)
     rounded = training.train(Loss(net), tokens, targets)

@@ -79,6 +79,14 @@ SUMS = [
     lambda x: x - x.amax(1, keepdim=True) + x.amin(2, keepdim=True) + x * x.max(-1, keepdim=True).values,
     lambda x: x * x.min(1, keepdim=True).values + x * x.topk(2, -1).values[..., 1:],
     lambda x: torch.einsum("bsd,btd->bst", x, x) @ x + torch.einsum("bsd,bsd->bs", x, x)[..., None],
+    lambda x: torch.einsum("bsd,btd,bse->bte", x, x, x) + torch.einsum("...d->d", x) + torch.einsum("bsd,bsd", x, x),
+    lambda x: torch.einsum("bsd->sbd", x).transpose(0, 1) + torch.einsum("bd,sd,be->bse", x[:, 0], x[0], x[:, 1]),
+    lambda x: F.group_norm(x.transpose(1, 2), 4).transpose(1, 2) + F.group_norm(x, 3, x[0, :, 0], x[1, :, 1], 1e-4),
+    lambda x: (x + 1).prod(-1, keepdim=True) + (x[..., :5] + 0.5).prod(1, keepdim=True)[..., :1] * x,
+    lambda x: x.index_add(1, torch.arange(SEQ) // 2, x * 2, alpha=0.5) + x.sum(0).index_add(0, torch.tensor([3, 3]), x[0, :2]),
+    lambda x: x.scatter_add(-1, x.topk(4, -1).indices, x[..., :4]) + x * x.new_zeros(WIDTH).scatter_add(
+        0, x.topk(3, -1).indices.flatten(), x[..., :3].flatten()
+    ),
     lambda x: torch.bmm(x, torch.bmm(x.transpose(1, 2), x)) + torch.outer(x[0, 0], x[1, 1])[None, :SEQ],
     lambda x: torch.baddbmm(x, x, torch.eye(WIDTH, dtype=x.dtype).expand(BATCH, WIDTH, WIDTH), beta=0.5, alpha=2.0),
     lambda x: F.layer_norm(x, (WIDTH,)) + F.rms_norm(x, (WIDTH,), eps=1e-5),

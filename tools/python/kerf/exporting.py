@@ -150,20 +150,22 @@ class _Exporter:
         raise ExportError("the graph has no output")
 
     def _weights(self, specs, state, kinds):
-        """(name, tensor) by placeholder; one tensor under several names is one parameter, of the first."""
+        """(name, tensor) by placeholder; one tensor under several names is one parameter, of the first. Buffers that a
+        checkpoint fills are parameters, too, which are not trained."""
         found, first = {}, {}
-        for spec in specs.values():
-            if spec.kind == kinds.PARAMETER:
-                tensor = state[spec.target]
-                name = spec.target.removeprefix("module.")
-                found[spec.arg.name] = first.setdefault(id(tensor), (name, tensor))
+        named = {spec.arg.name: (spec.target.removeprefix("module."), state.get(spec.target)) for spec in specs.values() if spec.target}
+        kept = {name for name, spec in specs.items() if spec.kind == kinds.BUFFER and spec.persistent}
+        buffers = parameters.states([named[name] for name in kept if named[name][1].is_floating_point()])
+        for name, spec in specs.items():
+            if spec.kind == kinds.PARAMETER or (name in kept and named[name][0] in buffers):
+                found[name] = first.setdefault(id(named[name][1]), named[name])
         return found
 
     def _placeholder(self, node, spec, state, kinds, drawn, inputs):
         used = bool(node.users)
         if spec.kind == kinds.USER_INPUT:
             self._input(node, next(inputs))
-        elif spec.kind == kinds.PARAMETER and used:
+        elif node.name in self.weights and used:
             node.meta["depends_on_weights"] = True
             self.values[node] = self._parameter(*self.weights[node.name], drawn)
         elif used and spec.kind in (kinds.BUFFER, kinds.CONSTANT_TENSOR):

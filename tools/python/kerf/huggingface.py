@@ -103,13 +103,25 @@ def _load(transformers, name, meta):
 
 
 def with_buffers(model, transformers, config):
-    """Buffers of a model on device "meta" have values, too: those of tables of positions follow from the config. The
-    modules that hold them are made again on the CPU."""
+    """Buffers of a model on device "meta" have values, too: those of tables of positions follow from the config, others
+    begin with what the constructor of their module says. Modules that hold them are made again on the CPU."""
+    made = {}
     for path, module in list(model.named_modules()):
         if not any(b.device.type == "meta" for b in module.buffers(recurse=False)):
             continue
         if any(True for _ in module.parameters()):
-            raise ValueError(f"the buffers of '{path}' ({type(module).__name__}) cannot be made without its weights")
-        parent = model.get_submodule(path.rpartition(".")[0])
-        setattr(parent, path.rpartition(".")[2], type(module)(config=config))
+            if type(module) not in made:
+                made[type(module)] = _made_again(module, path, config)
+            for name, buffer in made[type(module)].named_buffers(recurse=False):
+                module._buffers[name] = buffer.detach().clone()
+        else:
+            parent = model.get_submodule(path.rpartition(".")[0])
+            setattr(parent, path.rpartition(".")[2], _made_again(module, path, config))
     return model
+
+
+def _made_again(module, path, config):
+    try:
+        return type(module)(config=config)
+    except TypeError as error:
+        raise ValueError(f"the buffers of '{path}' ({type(module).__name__}) do not follow from the config") from error

@@ -6,7 +6,7 @@ import torch
 
 from .elements import square
 from .ops import Unsupported, op
-from .text import number, product
+from .text import number, product, type_of
 
 # Sums
 
@@ -43,6 +43,22 @@ def variance(c, x, dims=None, correction=1, keepdim=False, **named):
 @op("amax.default", "max.default")
 def largest(c, x, dims=None, keepdim=False):
     return c.w.reduce("max", x, dims_of(x, dims), keepdim)
+
+
+@op("prod.dim_int", "prod.default")
+def multiplied(c, x, dim=None, keepdim=False, **_):
+    """Halves times halves, so that each factor has its gradient."""
+    x = c.value(x, c.dtype)
+    if dim is None:
+        x, dim = c.w.reshape(x, (product(x.shape),)), 0
+    dim %= x.rank
+    if x.shape[dim] > 1024:
+        raise Unsupported(f"a product of {x.shape[dim]} factors")
+    while (size := x.shape[dim]) > 1:
+        half = size // 2
+        y = c.w.binary("mul", c.w.slice(x, dim, 0, half), c.w.slice(x, dim, half, half))
+        x = c.w.concat([y, c.w.slice(x, dim, size - 1, 1)], dim) if size % 2 else y
+    return c.w.reshape(x, c.shape)
 
 
 @op("max.dim")
@@ -136,7 +152,10 @@ def outer(c, a, b):
 
 
 def spelled_out(equation, ranks):
-    """With letters for the dots of an einsum."""
+    """With its result, as numpy would have it, and with letters for the dots."""
+    if "->" not in equation:
+        once = sorted(letter for letter in set(equation) if letter.isalpha() and equation.count(letter) == 1)
+        equation = f"{equation}->{'...' * ('...' in equation)}{''.join(once)}"
     if "..." not in equation:
         return equation
     terms, out = equation.split("->")
@@ -149,23 +168,37 @@ def spelled_out(equation, ranks):
     return f"{','.join(parts)}->{out.replace('...', ''.join(free))}"
 
 
+def summed(c, term, value, kept):
+    """Without the dimensions that nobody else has: sums over them."""
+    lone = [d for d, letter in enumerate(term) if letter not in kept]
+    return "".join(letter for letter in term if letter in kept), c.w.reduce("sum", value, lone)
+
+
+def contracted(c, first, second, kept):
+    """The einsum of two operands (letters, value) whose result has the letters that are kept, in their order."""
+    (a, x), (b, y) = summed(c, *first, second[0] + kept), summed(c, *second, first[0] + kept)
+    out = "".join(letter for letter in kept if letter in a + b)
+    letters = {letter: chr(ord("a") + i) for i, letter in enumerate(dict.fromkeys(a + b))}
+    named = ["".join(letters[letter] for letter in term) for term in (a, b, out)]
+    return out, c.w.einsum(f"{named[0]},{named[1]}->{named[2]}", x, y)
+
+
 @op("einsum.default")
 def einsum(c, equation, values, **_):
+    """From left to right."""
     equation = spelled_out(equation.replace(" ", ""), [v.rank for v in values])
-    if len(values) != 2 or "->" not in equation:
-        raise Unsupported(f"the einsum {equation!r}: two operands and an arrow are understood")
     terms, out = equation.split("->")
     terms = terms.split(",")
     if any(len(set(term)) < len(term) for term in terms):
         raise Unsupported(f"a diagonal, in the einsum {equation!r}")
-    letters = {letter: chr(ord("a") + i) for i, letter in enumerate(dict.fromkeys("".join(terms)))}
-    reduced = []
-    for i in (0, 1):  # what one operand alone has and the result has not is summed before
-        lone = [d for d, letter in enumerate(terms[i]) if letter not in terms[1 - i] + out]
-        reduced.append(c.w.reduce("sum", values[i], lone))
-        terms[i] = "".join(letter for d, letter in enumerate(terms[i]) if d not in lone)
-    named = ",".join("".join(letters[letter] for letter in term) for term in terms)
-    return c.w.einsum(f"{named}->{''.join(letters[letter] for letter in out)}", *reduced)
+    operands = list(zip(terms, values))
+    while len(operands) > 1:
+        first, second, *rest = operands
+        later = "".join(dict.fromkeys("".join(term for term, _ in rest)))
+        kept = out + "".join(letter for letter in later if letter not in out)
+        operands = [contracted(c, first, second, kept), *rest]
+    term, y = summed(c, *operands[0], out)
+    return c.w.transpose(y, [term.index(letter) for letter in out])
 
 
 # Rows by index
@@ -240,6 +273,31 @@ def scatter(c, x, dim, index, source):
     wide = c.w.broadcast(c.w.reshape(source, (*source.shape, 1)), named.shape)
     kept = c.w.select(named, wide, c.w.constant(0.0, named.shape, x.dtype))
     return c.w.select(some, c.w.reduce("sum", kept, [index.rank - 1]), x)
+
+
+@op("index_add.default")
+def rows_added(c, x, dim, index, source, alpha=1):
+    """Rows added to those that the index names, as often as it does."""
+    front = [dim % x.rank, *(d for d in range(x.rank) if d != dim % x.rank)]
+    rows = c.w.transpose(source, front)
+    index = c.w.reshape(c.w.cast(index, "i32"), (rows.shape[0],))
+    shape = tuple(x.shape[d] for d in front)
+    text = f"scatter_add {rows.name}, {index.name} : {rows.type}, {index.type} -> {type_of(shape, x.dtype)}"
+    y = c.w.transpose(c.w.emit(text, shape, x.dtype), [front.index(d) for d in range(x.rank)])
+    return c.w.binary("add", x, y if alpha == 1 else c.w.binary("mul", y, c.value(alpha, x.dtype)))
+
+
+@op("scatter_add.default")
+def scatter_added(c, x, dim, index, source):
+    """The source's elements added to those that are named, along the last dimension."""
+    if source.shape != index.shape:
+        raise Unsupported("a scatter of a part of its source")
+    if x.rank == 1:
+        return rows_added(c, x, 0, index, source)
+    named, _ = named_by(c, x, dim, index)
+    wide = c.w.broadcast(c.w.reshape(source, (*source.shape, 1)), named.shape)
+    kept = c.w.select(named, wide, c.w.constant(0.0, named.shape, x.dtype))
+    return c.w.binary("add", x, c.w.reduce("sum", kept, [index.rank - 1]))
 
 
 @op("one_hot.default")
@@ -325,6 +383,17 @@ def layer_norm(c, x, shape, gain=None, bias=None, eps=1e-5, *_):
 def rms_norm(c, x, shape, gain=None, eps=None):
     last_dimension(shape)
     return layer_like(c, "rms_norm", x, gain, None, torch.finfo(torch.float32).eps if eps is None else eps)
+
+
+@op("group_norm.default")
+def group_norm(c, x, groups, gain=None, bias=None, eps=1e-5, *_):
+    """Channels come second."""
+    flat = c.w.reshape(x, (x.shape[0], groups, product(x.shape[1:]) // groups))
+    y = c.w.reshape(layer_like(c, "layer_norm", flat, None, None, eps), x.shape)
+    by_channel = (x.shape[1], *(1 for _ in x.shape[2:]))
+    if gain is not None:
+        y = c.w.binary("mul", y, c.w.reshape(gain, by_channel))
+    return y if bias is None else c.w.binary("add", y, c.w.reshape(bias, by_channel))
 
 
 def module_name(c):

@@ -17,6 +17,7 @@ from .ops import Unsupported, op
 ACTIVATIONS = {
     "SiLU": "silu",
     "SiLUActivation": "silu",
+    "silu": "silu",
     "GELU": "gelu",
     "GELUActivation": "gelu",
     "GELUTanh": "gelu_tanh",
@@ -88,7 +89,7 @@ def clamped_forward_of(module):
 def forward_of(module):
     if is_clamped(module):
         return clamped_forward_of(module)
-    kind = type(module.act_fn).__name__
+    kind = module.act_fn.__name__ if inspect.isroutine(module.act_fn) else type(module.act_fn).__name__
     if kind not in ACTIVATIONS:
         raise Unsupported(f"experts with the activation {kind}")
 

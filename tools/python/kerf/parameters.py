@@ -80,6 +80,24 @@ def inits(parameters, deviation=0.02):
     return result
 
 
+def states(buffers):
+    """Names of those of the (name, tensor) that a checkpoint fills: vectors of one number, as biases of routers begin,
+    and what differs among layers. Tables are the same in all layers, and stay numbers of the text."""
+    groups = defaultdict(list)
+    for name, tensor in buffers:
+        groups[masked(name), tuple(tensor.shape)].append((name, tensor))
+    return {name for group in groups.values() if is_state([tensor for _, tensor in group]) for name, _ in group}
+
+
+def is_state(group):
+    if any(tensor.device.type == "meta" for tensor in group):
+        return True
+    first = group[0]
+    if any(not bool((tensor == first).all()) for tensor in group):
+        return True
+    return first.numel() > 1 and bool((first == first.reshape(-1)[0]).all())
+
+
 def vectors(parameters):
     """Patterns of the names of parameters of rank 1 and less, which weight decay leaves out."""
     decayed = [name for name, tensor in parameters if len(tensor.shape) >= 2]

@@ -1,16 +1,24 @@
 """Weights of a module for kerf-run --init-from, and back."""
 
+from itertools import chain
 from pathlib import Path
+
+
+def _tensors(module):
+    """(name, tensor) of parameters and of buffers of floats that checkpoints have."""
+    state = module.state_dict(keep_vars=True)
+    buffers = ((name, tensor) for name, tensor in module.named_buffers() if name in state and tensor.is_floating_point())
+    return chain(module.named_parameters(remove_duplicate=False), buffers)
 
 
 def save_weights(module, path):
     """Writes the parameters of a module as a safetensors file under the names that `export` gives them; of tied ones
-    the first. Read by kerf-run --init-from=PATH. A model of `import_hf` is saved by its own save_pretrained: its
+    the first, and buffers, some of which are parameters that are not trained. Read by kerf-run --init-from=PATH. A model of `import_hf` is saved by its own save_pretrained: its
     checkpoints may name parameters otherwise."""
     from safetensors.torch import save_file
 
     tensors, seen = {}, set()
-    for name, parameter in module.named_parameters(remove_duplicate=False):
+    for name, parameter in _tensors(module):
         if id(parameter) not in seen:
             seen.add(id(parameter))
             tensors[name] = parameter.detach().float().contiguous().cpu()
@@ -28,7 +36,7 @@ def load_weights(module, path):
     path = Path(path)
     files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
     tensors = {name: tensor for file in files for name, tensor in load_file(file).items()}
-    parameters = dict(module.named_parameters(remove_duplicate=False))
+    parameters = dict(_tensors(module))
     with torch.no_grad():
         for name, tensor in tensors.items():
             if name not in parameters:

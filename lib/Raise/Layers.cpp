@@ -1,0 +1,48 @@
+#include "Layers.h"
+
+#include <map>
+
+using namespace kerf;
+using namespace mlir;
+
+bool kerf::isLeaf(Operation *op) {
+  return isa<ConstantOp, IotaOp, ParamOp>(op) && op->getNumOperands() == 0;
+}
+
+Program::Program(Block &block) {
+  for (Operation &op : block.without_terminator())
+    if (!isLeaf(&op)) {
+      placeOf[&op] = ops.size();
+      ops.push_back(&op);
+    }
+}
+
+int64_t Program::place(Value value) const {
+  Operation *def = value.getDefiningOp();
+  auto it = def ? placeOf.find(def) : placeOf.end();
+  return it == placeOf.end() ? -1 : it->second;
+}
+
+Layers kerf::findLayers(const Program &program, const Stack &stack) {
+  Layers layers;
+  layers.firstNumber = stack.first();
+  std::map<int64_t, std::pair<int64_t, int64_t>> uses; // first and last
+  for (auto [place, op] : llvm::enumerate(program.ops))
+    for (Value operand : op->getOperands())
+      if (auto param = operand.getDefiningOp<ParamOp>())
+        if (auto number = stack.numberOf(param.getName())) {
+          auto [it, isNew] = uses.try_emplace(*number, place, place);
+          it->second.second = place;
+        }
+  int64_t expected = layers.firstNumber;
+  for (auto &[number, places] : uses) {
+    if (number != expected++)
+      return {};
+    if (!layers.ranges.empty() && layers.ranges.back().end > places.first)
+      return {};
+    layers.ranges.push_back({places.first, places.second + 1});
+  }
+  for (size_t i = 0; i + 1 < layers.ranges.size(); ++i)
+    layers.ranges[i].end = layers.ranges[i + 1].start;
+  return layers;
+}
