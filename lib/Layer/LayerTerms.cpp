@@ -756,10 +756,12 @@ double LayerTerms::secOf(int axis, unsigned others,
 
 double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
                               const Moving &what) const {
-  if (from == to || what.bytes <= 0)
+  if (from == to)
     return 0;
   if (to == kPending || isRagged(from) || isRagged(to))
     return kImpossibleSec;
+  if (what.bytes <= 0)
+    return 0;
   auto exchange = convertBy(axis, from, to, what);
   double sec = exchange ? secOf(axis, *exchange) : 0;
   if (auto inner = gatherWithin(from, to, what))

@@ -189,11 +189,13 @@ kerf::decidedOps(ModelOp model, const StepModel &step) {
     bool makesWeight =
         op->getNumResults() == 1 &&
         (isMadeOfFrozen(op->getResult(0)) || isWeightCopy(op->getResult(0)));
-    // Of activations whose batch is part of another dimension.
-    bool isMerged = layer.phase != LayerPhase::WeightGradient &&
-                    llvm::any_of(op->getOperands(), [&](Value operand) {
-                      return decided.count(operand.getDefiningOp());
-                    });
+    // Of activations whose batch is part of another dimension, or summed.
+    bool isMerged =
+        layer.phase != LayerPhase::WeightGradient &&
+        llvm::any_of(op->getOperands(), [&](Value operand) {
+          Operation *maker = operand.getDefiningOp();
+          return isa_and_nonnull<RepeatOp>(maker) || decided.count(maker);
+        });
     if (hasBatch || makesWeight || isMerged)
       decided[op] = place;
   }

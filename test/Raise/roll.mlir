@@ -216,3 +216,61 @@ kerf.model @own_rule(tokens %tokens: tensor<2xi32>) attributes {optimizer = #ker
   %loss = kerf.reduce sum %y2 dims [0, 1] : tensor<2x4xf32>
   kerf.return %loss : tensor<f32>
 }
+
+// -----
+
+// What is summed over layers behind them is handed on by layers, from 0 on.
+// CHECK-LABEL: @tails
+// CHECK-DAG: %[[ZERO:.*]] = kerf.constant dense<0.000000e+00> : tensor<4xf32>
+// CHECK: %[[R:.*]]:2 = kerf.repeat %{{.*}} = 0 to 3 (%[[X:.*]] = %{{.*}} : tensor<4x4xf32>, %[[SUM:.*]] = %[[ZERO]] : tensor<4xf32>) {
+// CHECK: %[[Y:.*]] = kerf.linear %[[X]]
+// CHECK: %[[NEXT:.*]] = kerf.add %[[X]], %[[Y]]
+// CHECK: %[[ROWS:.*]] = kerf.reduce sum %[[Y]] dims [1]
+// CHECK: %[[SUMS:.*]] = kerf.add %[[SUM]], %[[ROWS]]
+// CHECK: kerf.yield %[[NEXT]], %[[SUMS]]
+// CHECK: kerf.reduce sum %[[R]]#1
+kerf.model @tails() {
+  %x0 = kerf.param "x" init<normal, 1.0> : tensor<4x4xf32>
+  %w0 = kerf.param "h.0.w" init<normal, 1.0> : tensor<4x4xf32>
+  %y0 = kerf.linear %x0, %w0 : tensor<4x4xf32>, tensor<4x4xf32>
+  %x1 = kerf.add %x0, %y0 : tensor<4x4xf32>
+  %w1 = kerf.param "h.1.w" init<normal, 1.0> : tensor<4x4xf32>
+  %y1 = kerf.linear %x1, %w1 : tensor<4x4xf32>, tensor<4x4xf32>
+  %x2 = kerf.add %x1, %y1 : tensor<4x4xf32>
+  %w2 = kerf.param "h.2.w" init<normal, 1.0> : tensor<4x4xf32>
+  %y2 = kerf.linear %x2, %w2 : tensor<4x4xf32>, tensor<4x4xf32>
+  %x3 = kerf.add %x2, %y2 : tensor<4x4xf32>
+  %z = kerf.reduce sum %x3 dims [0, 1] : tensor<4x4xf32>
+  %s0 = kerf.reduce sum %y0 dims [1] : tensor<4x4xf32>
+  %s1 = kerf.reduce sum %y1 dims [1] : tensor<4x4xf32>
+  %t1 = kerf.add %s0, %s1 : tensor<4xf32>
+  %s2 = kerf.reduce sum %y2 dims [1] : tensor<4x4xf32>
+  %t2 = kerf.add %t1, %s2 : tensor<4xf32>
+  %t = kerf.reduce sum %t2 dims [0] : tensor<4xf32>
+  %loss = kerf.add %z, %t : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A sum of some layers' values alone is none of all layers: they stay flat.
+// CHECK-LABEL: @some
+// CHECK-NOT: kerf.repeat
+kerf.model @some() {
+  %x0 = kerf.param "x" init<normal, 1.0> : tensor<4x4xf32>
+  %w0 = kerf.param "h.0.w" init<normal, 1.0> : tensor<4x4xf32>
+  %y0 = kerf.linear %x0, %w0 : tensor<4x4xf32>, tensor<4x4xf32>
+  %x1 = kerf.add %x0, %y0 : tensor<4x4xf32>
+  %w1 = kerf.param "h.1.w" init<normal, 1.0> : tensor<4x4xf32>
+  %y1 = kerf.linear %x1, %w1 : tensor<4x4xf32>, tensor<4x4xf32>
+  %x2 = kerf.add %x1, %y1 : tensor<4x4xf32>
+  %w2 = kerf.param "h.2.w" init<normal, 1.0> : tensor<4x4xf32>
+  %y2 = kerf.linear %x2, %w2 : tensor<4x4xf32>, tensor<4x4xf32>
+  %x3 = kerf.add %x2, %y2 : tensor<4x4xf32>
+  %z = kerf.reduce sum %x3 dims [0, 1] : tensor<4x4xf32>
+  %s0 = kerf.reduce sum %y0 dims [0, 1] : tensor<4x4xf32>
+  %s1 = kerf.reduce sum %y1 dims [0, 1] : tensor<4x4xf32>
+  %t = kerf.mul %s0, %s1 : tensor<f32>
+  %loss = kerf.add %z, %t : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}

@@ -93,8 +93,28 @@ static Value throughSigmoid(PlainBuilder &p, Value probability, Value d) {
   return p.mul(p.mul(probability, p.sub(1.0, probability)), d);
 }
 
+/// `[B,S,k]` of each row's experts as `[B,S,experts]`, 0 for others.
+static Value spread(PlainBuilder &p, Value x, Value experts, int64_t count) {
+  Value hot = oneHot(p, experts, count);
+  return p.sum(p.select(hot, p.rows(x, typeOf(hot).getShape()), 0.0), {2});
+}
+
 Values RouteBackwardOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
+  int64_t count = typeOf(getLogits()).getDimSize(2);
+  if (getRenormalize() && !getSigmoid()) {
+    // A softmax of the chosen logits alone: for others exactly 0, which a
+    // difference of sums would only be near, and Adam divides by its size.
+    Value logits = p.widen(getLogits());
+    Value weights =
+        SoftmaxOp::create(builder, getLoc(), pick(p, logits, getExperts()));
+    Value dw = p.cast(getDweights(), typeOf(logits).getElementType());
+    if (FloatAttr scale = getScaleAttr())
+      dw = p.mul(dw, scale.getValueAsDouble());
+    Value d = throughSoftmax(p, weights, dw);
+    return {p.cast(spread(p, d, getExperts(), count),
+                   typeOf(getResult()).getElementType())};
+  }
   Value probability = probabilities(p, getLogits(), getSigmoid());
   Type element = typeOf(probability).getElementType();
   Value dw = p.cast(getDweights(), element);
@@ -108,8 +128,7 @@ Values RouteBackwardOp::decompose(OpBuilder &builder) {
         p.rows(p.rowSum(p.mul(dw, p.div(q, total))), typeOf(q).getShape());
     dw = p.div(p.sub(dw, along), total);
   }
-  Value hot = oneHot(p, getExperts(), typeOf(probability).getDimSize(2));
-  Value d = p.sum(p.select(hot, p.rows(dw, typeOf(hot).getShape()), 0.0), {2});
+  Value d = spread(p, dw, getExperts(), count);
   Value dlogits = getSigmoid() ? throughSigmoid(p, probability, d)
                                : throughSoftmax(p, probability, d);
   return {p.cast(dlogits, typeOf(getResult()).getElementType())};

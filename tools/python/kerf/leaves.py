@@ -12,6 +12,7 @@ import inspect
 import torch
 
 from .elements import gelu, silu
+from .layers import chosen
 from .ops import Unsupported, op
 
 ACTIVATIONS = {
@@ -124,9 +125,9 @@ class Routed:
         self.batch, self.sequence = lead
         self.k = index.shape[-1]
         self.rows = self.sequence * self.k
-        index = self.w.cast(self.w.reshape(index, (*lead, self.k)), "i32")
+        self.index = self.w.cast(self.w.reshape(index, (*lead, self.k)), "i32")
         self.slots, self.sizes = self.w.many(
-            f"assign_slots {index.name} count {count} group 1 : {index.type}",
+            f"assign_slots {self.index.name} count {count} group 1 : {self.index.type}",
             [((*lead, self.k), "i32"), ((self.batch, count), "i32")],
         )
         self.x = self.w.reshape(x, (*lead, x.shape[-1]))
@@ -148,8 +149,14 @@ class Routed:
         sizes = f"sizes {self.sizes.name} : {self.sizes.type}"
         words = f"weights {weights.name} : {weights.type} {sizes} : {rows.type}, {self.slots.type}"
         shape = (self.batch, self.sequence, rows.shape[-1])
-        y = self.w.emit(f"combine {rows.name}, {self.slots.name} {words}", shape, rows.dtype)
-        return self.w.reshape(y, self.c.shape)
+        return self.w.emit(f"combine {rows.name}, {self.slots.name} {words}", shape, rows.dtype)
+
+    def combined_biases(self, bias, weights):
+        """Of each token the biases of its experts, weighed: [experts, n] by what each expert's weight is."""
+        each = self.w.reshape(weights, (self.batch, self.sequence, self.k, 1))
+        is_chosen = chosen(self.c, self.index, bias.shape[0])
+        kept = self.w.select(is_chosen, each, self.w.constant(0.0, is_chosen.shape, bias.dtype))
+        return self.w.einsum("bse,en->bsn", self.w.reduce("sum", kept, [2]), bias)
 
 
 @op("kerf.clamped_experts.default", prefix="")
@@ -158,12 +165,8 @@ def write_clamped_experts(c, x, index, weights, gate_up, gate_up_bias, down, dow
     rows = routed.dispatch(routed.x)
     ones = routed.dispatch(w.constant(1.0, (*routed.x.shape[:2], 1), x.dtype))
 
-    def layer(rows, weight, bias):
-        bias = w.reshape(bias, (bias.shape[0], 1, bias.shape[1]))
-        product = routed.product(rows, weight, transposed=True)
-        return w.binary("add", product, routed.product(ones, bias, transposed=True))
-
-    both = layer(rows, gate_up, gate_up_bias)
+    wide = w.reshape(gate_up_bias, (gate_up_bias.shape[0], 1, gate_up_bias.shape[1]))
+    both = w.binary("add", routed.product(rows, gate_up, transposed=True), routed.product(ones, wide, transposed=True))
     shape = (*both.shape[:2], both.shape[2] // 2)
     pairs = w.reshape(both, (*shape, 2))
     gate, up = (w.reshape(w.slice(pairs, 3, i, 1), shape) for i in range(2))
@@ -175,7 +178,9 @@ def write_clamped_experts(c, x, index, weights, gate_up, gate_up_bias, down, dow
     up = w.binary("max", w.binary("min", up, number(limit)), number(-limit))
     part = w.binary("mul", gate, w.unary("logistic", w.binary("mul", gate, number(alpha))))
     y = w.binary("mul", w.binary("add", up, number(1.0)), part)
-    return routed.combine(layer(y, down, down_bias), weights)
+    rows = routed.product(y, down, transposed=True)
+    y = w.binary("add", routed.combine(rows, weights), routed.combined_biases(down_bias, weights))
+    return w.reshape(y, c.shape)
 
 
 @op("kerf.experts.default", prefix="")
@@ -189,4 +194,4 @@ def write_experts(c, x, index, weights, gate_up, down, act):
         both, inner = product(rows_in, gate_up), gate_up.shape[1] // 2
         gate, up = w.slice(both, 2, 0, inner), w.slice(both, 2, inner, inner)
     gate = silu(c, gate) if act == "silu" else gelu(c, gate, "tanh" if act == "gelu_tanh" else "none")
-    return routed.combine(product(w.binary("mul", gate, up), down), weights)
+    return w.reshape(routed.combine(product(w.binary("mul", gate, up), down), weights), c.shape)

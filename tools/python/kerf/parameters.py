@@ -45,9 +45,10 @@ def moments(tensor):
 
 def without_values(name, shape, deviation):
     """What a library draws, where the module has no values: matrices with `deviation`, gains of 1, biases of 0."""
-    if len(shape) >= 2:
-        return f"normal, {deviation!r}"
-    return "zeros" if name.rsplit(".", 1)[-1].startswith("bias") else "ones"
+    last = name.rsplit(".", 1)[-1]
+    if last.startswith("bias") or last.endswith("bias"):
+        return "zeros"
+    return f"normal, {deviation!r}" if len(shape) >= 2 else "ones"
 
 
 def init_of(group, shape, deviation):
