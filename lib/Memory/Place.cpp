@@ -20,6 +20,8 @@
 //     order unless it is worse. (Squeaky wheel optimization: Joslin, Clements,
 //     JAIR 1999. Steps counted, so the result depends on nothing but the
 //     problem.)
+//  4. Do that `numClimbs` times from the best order of step 2: one climb may
+//     end where nothing leads lower.
 //
 // Cost. One pack is n^2 / 2 looks at a bit at most; the search ends at the
 // bound, or after `maxLooks` looks or `maxPacks` packs.
@@ -47,6 +49,7 @@ namespace {
 
 constexpr int64_t maxLooks = 200'000'000;
 constexpr int64_t maxPacks = 10'000;
+constexpr int64_t numClimbs = 4;
 
 /// Buffers by index, in the order in which they are packed.
 using Order = std::vector<unsigned>;
@@ -306,24 +309,32 @@ static Order disturb(const State &state, const Packer &packer,
 }
 
 static State search(Packer &packer, const Conflicts &conflicts) {
-  State best = {{}, Fit::Lowest, {INT64_MAX, 0}, {}};
-  auto tryOrder = [&](Order order, Fit fit) {
+  State lowest = {{}, Fit::Lowest, {INT64_MAX, 0}, {}};
+  auto tryOrder = [&](State &best, Order order, Fit fit) {
     Height height = packer.pack(order, fit);
     if (height <= best.height)
       best = {std::move(order), fit, height, packer.offsets};
   };
   for (Order &order : initialOrders(packer.movable, conflicts))
     for (Fit fit : {Fit::Lowest, Fit::Tightest})
-      if (best.height.first > packer.bound)
-        tryOrder(order, fit);
+      if (lowest.height.first > packer.bound)
+        tryOrder(lowest, order, fit);
 
-  std::mt19937_64 random(1);
-  for (int64_t pack = 0; best.height.first > packer.bound && pack < maxPacks &&
-                         packer.looks < maxLooks;
-       ++pack)
-    tryOrder(disturb(best, packer, random),
-             draw(random, 4) == 0 ? Fit::Tightest : Fit::Lowest);
-  return best;
+  const State start = lowest;
+  for (int64_t climb = 1; climb <= numClimbs; ++climb) {
+    std::mt19937_64 random(climb);
+    State best = start;
+    for (int64_t pack = 0;
+         lowest.height.first > packer.bound && pack < maxPacks / numClimbs &&
+         packer.looks < maxLooks / numClimbs * climb;
+         ++pack) {
+      tryOrder(best, disturb(best, packer, random),
+               draw(random, 4) == 0 ? Fit::Tightest : Fit::Lowest);
+      if (best.height < lowest.height)
+        lowest = best;
+    }
+  }
+  return lowest;
 }
 
 Placement kerf::place(const PlaceProblem &problem) {

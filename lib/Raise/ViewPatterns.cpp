@@ -326,24 +326,75 @@ struct SliceOfPositions : OpRewritePattern<SliceOp> {
   }
 };
 
-/// A concatenation of transposes is the transpose of one.
+/// A slice of a transpose is the transpose of a slice.
+struct SliceOfTranspose : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    auto transpose = op.getX().getDefiningOp<TransposeOp>();
+    if (!transpose)
+      return failure();
+    llvm::ArrayRef<int64_t> perm = transpose.getPerm();
+    llvm::SmallVector<int64_t> offsets(perm.size()), sizes(perm.size());
+    for (auto [to, from] : llvm::enumerate(perm)) {
+      offsets[from] = op.getOffsets()[to];
+      sizes[from] = op.getSizes()[to];
+    }
+    Value part = PlainBuilder{rewriter, op.getLoc()}.slice(transpose.getX(),
+                                                           offsets, sizes);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, part, perm);
+    return success();
+  }
+};
+
+/// A concatenation of transposes is the transpose of one. What is repeated
+/// along new dimensions is repeated along others then.
 struct ConcatOfTransposes : OpRewritePattern<ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ConcatOp op,
                                 PatternRewriter &rewriter) const override {
-    llvm::SmallVector<Value> inputs;
     llvm::ArrayRef<int64_t> perm;
     for (Value input : op.getInputs()) {
       auto transpose = input.getDefiningOp<TransposeOp>();
-      if (!transpose || (!inputs.empty() && transpose.getPerm() != perm))
+      if (transpose && !perm.empty() && transpose.getPerm() != perm)
         return failure();
-      perm = transpose.getPerm();
-      inputs.push_back(transpose.getX());
+      if (transpose)
+        perm = transpose.getPerm();
     }
-    Value whole =
-        PlainBuilder{rewriter, op.getLoc()}.concat(perm[op.getDim()], inputs);
-    rewriter.replaceOpWithNewOp<TransposeOp>(op, whole, perm);
+    if (perm.empty() || llvm::any_of(op.getInputs(), [&](Value input) {
+          return !input.getDefiningOp<TransposeOp>() &&
+                 broadcastDims(input, perm).empty();
+        }))
+      return failure();
+    PlainBuilder p{rewriter, op.getLoc()};
+    llvm::SmallVector<Value> inputs;
+    for (Value input : op.getInputs())
+      inputs.push_back(beforePerm(p, input, perm));
+    rewriter.replaceOpWithNewOp<TransposeOp>(
+        op, p.concat(perm[op.getDim()], inputs), perm);
     return success();
+  }
+
+  /// The dimensions along which a broadcast is repeated before `perm`; empty
+  /// for another op, and where they are in another order.
+  static llvm::SmallVector<int64_t>
+  broadcastDims(Value value, llvm::ArrayRef<int64_t> perm) {
+    llvm::SmallVector<int64_t> dims;
+    if (auto broadcast = value.getDefiningOp<BroadcastOp>())
+      for (int64_t d : broadcast.getDims())
+        dims.push_back(perm[d]);
+    return llvm::is_sorted(dims) ? dims : llvm::SmallVector<int64_t>();
+  }
+
+  static Value beforePerm(PlainBuilder &p, Value value,
+                          llvm::ArrayRef<int64_t> perm) {
+    if (auto transpose = value.getDefiningOp<TransposeOp>())
+      return transpose.getX();
+    llvm::SmallVector<int64_t> shape(perm.size());
+    for (auto [to, from] : llvm::enumerate(perm))
+      shape[from] = typeOf(value).getDimSize(to);
+    return p.broadcast(value.getDefiningOp<BroadcastOp>().getX(),
+                       broadcastDims(value, perm), shape);
   }
 };
 
@@ -432,8 +483,9 @@ void kerf::addViewPatterns(RewritePatternSet &patterns) {
   patterns.add<MergeTransposes, TransposeOfUnits, TransposeOfReshape,
                TransposeOfBroadcast, TransposeAround, ElementsOfTransposes,
                ReduceOfTranspose, MergeReshapes, SliceOfConcat,
-               SliceOfPositions, ConcatOfTransposes, UnflattenLinear,
-               LinearOfTransposed, UnflattenRows>(patterns.getContext());
+               SliceOfPositions, SliceOfTranspose, ConcatOfTransposes,
+               UnflattenLinear, LinearOfTransposed, UnflattenRows>(
+      patterns.getContext());
   patterns.add<DropNeutral<MulOp>>(patterns.getContext(), 1.0);
   patterns.add<DropNeutral<AddOp>>(patterns.getContext(), 0.0);
 }

@@ -81,20 +81,24 @@ def inits(parameters, deviation=0.02):
     return result
 
 
+# Names of biases of routers, which libraries keep as buffers.
+ROUTER_BIASES = ("e_score_correction_bias", "expert_bias")
+
+
 def states(buffers):
-    """Names of those of the (name, tensor) that a checkpoint fills: vectors of one number, as biases of routers begin,
-    and what differs among layers. Tables are the same in all layers, and stay numbers of the text."""
+    """Names of those of the (name, tensor) that a checkpoint fills: biases of routers, vectors of one number, and what
+    differs among layers. Tables are the same in all layers, and stay numbers of the text."""
     groups = defaultdict(list)
     for name, tensor in buffers:
         groups[masked(name), tuple(tensor.shape)].append((name, tensor))
-    return {name for group in groups.values() if is_state([tensor for _, tensor in group]) for name, _ in group}
+    return {name for group in groups.values() if is_state(group) for name, _ in group}
 
 
 def is_state(group):
-    if any(tensor.device.type == "meta" for tensor in group):
+    name, first = group[0]
+    if name.endswith(ROUTER_BIASES) or any(tensor.device.type == "meta" for _, tensor in group):
         return True
-    first = group[0]
-    if any(not bool((tensor == first).all()) for tensor in group):
+    if any(not bool((tensor == first).all()) for _, tensor in group):
         return True
     return first.numel() > 1 and bool((first == first.reshape(-1)[0]).all())
 
