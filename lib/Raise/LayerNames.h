@@ -19,7 +19,6 @@ public:
       : start(std::move(prefix)), numbers(std::move(numbers)) {}
 
   const std::string &prefix() const { return start; }
-  int64_t first() const { return *numbers.begin(); }
 
   /// The number of the layer that a name is of.
   std::optional<int64_t> numberOf(llvm::StringRef name) const;

@@ -25,7 +25,6 @@ int64_t Program::place(Value value) const {
 
 Layers kerf::findLayers(const Program &program, const Stack &stack) {
   Layers layers;
-  layers.firstNumber = stack.first();
   std::map<int64_t, std::pair<int64_t, int64_t>> uses; // first and last
   for (auto [place, op] : llvm::enumerate(program.ops))
     for (Value operand : op->getOperands())
@@ -34,12 +33,14 @@ Layers kerf::findLayers(const Program &program, const Stack &stack) {
           auto [it, isNew] = uses.try_emplace(*number, place, place);
           it->second.second = place;
         }
-  int64_t expected = layers.firstNumber;
   for (auto &[number, places] : uses) {
-    if (number != expected++)
+    int64_t next = layers.firstNumber + int64_t(layers.ranges.size());
+    if (layers.ranges.empty() || number != next) {
+      layers.ranges.clear();
+      layers.firstNumber = number;
+    } else if (layers.ranges.back().end > places.first) {
       return {};
-    if (!layers.ranges.empty() && layers.ranges.back().end > places.first)
-      return {};
+    }
     layers.ranges.push_back({places.first, places.second + 1});
   }
   for (size_t i = 0; i + 1 < layers.ranges.size(); ++i)

@@ -59,6 +59,7 @@ struct RaisePass : kerf::impl::RaisePassBase<RaisePass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     addViewPatterns(patterns);
+    addRowPatterns(patterns);
     addBatchPatterns(patterns);
     addNormPatterns(patterns);
     addActivationPatterns(patterns);

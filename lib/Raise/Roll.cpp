@@ -260,10 +260,16 @@ public:
   /// False, and nothing is changed, where values leave the layers that a loop
   /// does not give.
   bool build() {
-    if (!compare())
+    comparison.emplace(program, stack, run.period);
+    if (run.count > 1 &&
+        !comparison->isAlike(one.start, one.start + one.size(), one.size()))
       return false;
     findCarried();
-    if (comparison->handed.empty() || !hasResults())
+    if (run.count == 1)
+      giveResults();
+    else if (comparison->handed.empty())
+      return false;
+    if (carried.empty() || !hasResults())
       return false;
     OpBuilder builder(program.ops[one.start]);
     int64_t start = number / run.period, end = start + run.count;
@@ -298,11 +304,6 @@ private:
     return {start, start + one.size()};
   }
 
-  bool compare() {
-    comparison.emplace(program, stack, run.period);
-    return comparison->isAlike(one.start, one.start + one.size(), one.size());
-  }
-
   /// What the first period reads from before, and later ones from their
   /// neighbour or from before, too.
   void findCarried() {
@@ -328,6 +329,22 @@ private:
     Operation *op = operand.getDefiningOp();
     return op && !isLeaf(op) && !positions.contains(op) &&
            program.place(operand) < one.start;
+  }
+
+  /// A layer alone hands on what is read after it, in place of what it reads
+  /// of the same type.
+  void giveResults() {
+    for (int64_t place = one.start; place < one.end; ++place)
+      for (OpResult result : program.ops[place]->getResults()) {
+        if (llvm::none_of(result.getUsers(),
+                          [&](Operation *user) { return isOutside(user); }))
+          continue;
+        auto slot = llvm::find_if(carried, [&](const Carried &value) {
+          return !value.maker && value.init.getType() == result.getType();
+        });
+        if (slot != carried.end())
+          slot->maker = {place - one.start, result.getResultNumber()};
+      }
   }
 
   /// What is read after the loop: carried values of its last period alone.
@@ -454,6 +471,14 @@ private:
 
 } // namespace
 
+/// Makes loops of one iteration of the layers before a run: to the planner they
+/// are layers, too, that any stage of a pipeline may have.
+static void rollAlone(const Program &program, const Operations &positions,
+                      const Stack &stack, const Layers &layers, int64_t end) {
+  for (int64_t layer = 0; layer < end; ++layer)
+    Loop(program, positions, stack, layers, Run{layer, 1, 1}).build();
+}
+
 /// Rolls the next run of a stack; false when there is none.
 static bool rollOne(Block &block, const Operations &positions,
                     const Stack &stack, std::string &told) {
@@ -466,6 +491,7 @@ static bool rollOne(Block &block, const Operations &positions,
       continue;
     if (!Loop(program, positions, stack, layers, run).build())
       continue;
+    rollAlone(program, positions, stack, layers, first);
     int64_t number = layers.firstNumber + first;
     told += (told.empty() ? "" : ", ") + stack.prefix() +
             std::to_string(number) + " to " +

@@ -398,18 +398,6 @@ struct ConcatOfTransposes : OpRewritePattern<ConcatOp> {
   }
 };
 
-/// The value whose leading dimensions `value` has as fewer, its rows unchanged;
-/// null else.
-static Value unflattened(Value value) {
-  auto reshape = value.getDefiningOp<ReshapeOp>();
-  if (!reshape)
-    return {};
-  RankedTensorType from = typeOf(reshape.getX()), to = typeOf(value);
-  bool isFlat = from.getRank() > to.getRank() && to.getRank() > 1 &&
-                from.getShape().back() == to.getShape().back();
-  return isFlat ? reshape.getX() : Value();
-}
-
 /// A product with a matrix that was transposed is one with the matrix.
 struct LinearOfTransposed : OpRewritePattern<LinearOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -420,43 +408,6 @@ struct LinearOfTransposed : OpRewritePattern<LinearOp> {
       return failure();
     rewriter.replaceOpWithNewOp<LinearOp>(op, op.getX(), transpose.getX(),
                                           op.getBias(), !op.getTransposed());
-    return success();
-  }
-};
-
-/// Products of rows that were flattened keep batch and sequence apart.
-struct UnflattenLinear : OpRewritePattern<LinearOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(LinearOp op,
-                                PatternRewriter &rewriter) const override {
-    Value x = unflattened(op.getX());
-    if (!x)
-      return failure();
-    Value y = LinearOp::create(rewriter, op.getLoc(), x, op.getWeight(),
-                               op.getBias(), op.getTransposed());
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), y);
-    return success();
-  }
-};
-
-/// So do ops of elements and of rows.
-struct UnflattenRows : RewritePattern {
-  UnflattenRows(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
-  LogicalResult matchAndRewrite(Operation *op,
-                                PatternRewriter &rewriter) const override {
-    if (!op->hasTrait<OpTrait::SameOperandsAndResultType>() ||
-        op->getNumResults() != 1 || op->getNumOperands() == 0)
-      return failure();
-    llvm::SmallVector<Value> operands;
-    for (Value operand : op->getOperands()) {
-      Value wide = unflattened(operand);
-      if (!wide ||
-          (!operands.empty() && wide.getType() != operands.front().getType()))
-        return failure();
-      operands.push_back(wide);
-    }
-    replaceReshaped(rewriter, op, operands);
     return success();
   }
 };
@@ -480,12 +431,12 @@ template <typename Op> struct DropNeutral : OpRewritePattern<Op> {
 } // namespace
 
 void kerf::addViewPatterns(RewritePatternSet &patterns) {
-  patterns.add<MergeTransposes, TransposeOfUnits, TransposeOfReshape,
-               TransposeOfBroadcast, TransposeAround, ElementsOfTransposes,
-               ReduceOfTranspose, MergeReshapes, SliceOfConcat,
-               SliceOfPositions, SliceOfTranspose, ConcatOfTransposes,
-               UnflattenLinear, LinearOfTransposed, UnflattenRows>(
-      patterns.getContext());
+  patterns
+      .add<MergeTransposes, TransposeOfUnits, TransposeOfReshape,
+           TransposeOfBroadcast, TransposeAround, ElementsOfTransposes,
+           ReduceOfTranspose, MergeReshapes, SliceOfConcat, SliceOfPositions,
+           SliceOfTranspose, ConcatOfTransposes, LinearOfTransposed>(
+          patterns.getContext());
   patterns.add<DropNeutral<MulOp>>(patterns.getContext(), 1.0);
   patterns.add<DropNeutral<AddOp>>(patterns.getContext(), 0.0);
 }

@@ -274,3 +274,39 @@ kerf.model @some() {
   %loss = kerf.add %z, %t : tensor<f32>
   kerf.return %loss : tensor<f32>
 }
+
+// -----
+
+// Two kinds of layers one after the other are two loops, and one before them a loop of its own.
+// TOLD: remark: rolled layers h.1 to 2, h.3 to 5
+// CHECK-LABEL: @kinds
+// CHECK: kerf.repeat %{{.*}} = 0 to 1 (%[[X:.*]] = %{{.*}} : tensor<4x4xf32>)
+// CHECK: kerf.tanh
+// CHECK: kerf.repeat %{{.*}} = 1 to 3 (
+// CHECK: kerf.exp
+// CHECK: kerf.repeat %{{.*}} = 3 to 6 (
+// CHECK: kerf.neg
+kerf.model @kinds() {
+  %x0 = kerf.param "x" init<normal, 1.0> : tensor<4x4xf32>
+  %y0 = kerf.exp %x0 : tensor<4x4xf32>
+  %w0 = kerf.param "h.0.w" init<normal, 1.0> : tensor<4x4xf32>
+  %l0 = kerf.linear %y0, %w0 : tensor<4x4xf32>, tensor<4x4xf32>
+  %y1 = kerf.tanh %l0 : tensor<4x4xf32>
+  %w1 = kerf.param "h.1.w" init<normal, 1.0> : tensor<4x4xf32>
+  %l1 = kerf.linear %y1, %w1 : tensor<4x4xf32>, tensor<4x4xf32>
+  %y2 = kerf.exp %l1 : tensor<4x4xf32>
+  %w2 = kerf.param "h.2.w" init<normal, 1.0> : tensor<4x4xf32>
+  %l2 = kerf.linear %y2, %w2 : tensor<4x4xf32>, tensor<4x4xf32>
+  %y3 = kerf.exp %l2 : tensor<4x4xf32>
+  %w3 = kerf.param "h.3.w" init<normal, 1.0> : tensor<4x4xf32>
+  %l3 = kerf.linear %y3, %w3 : tensor<4x4xf32>, tensor<4x4xf32>
+  %y4 = kerf.neg %l3 : tensor<4x4xf32>
+  %w4 = kerf.param "h.4.w" init<normal, 1.0> : tensor<4x4xf32>
+  %l4 = kerf.linear %y4, %w4 : tensor<4x4xf32>, tensor<4x4xf32>
+  %y5 = kerf.neg %l4 : tensor<4x4xf32>
+  %w5 = kerf.param "h.5.w" init<normal, 1.0> : tensor<4x4xf32>
+  %l5 = kerf.linear %y5, %w5 : tensor<4x4xf32>, tensor<4x4xf32>
+  %y6 = kerf.neg %l5 : tensor<4x4xf32>
+  %loss = kerf.reduce sum %y6 dims [0, 1] : tensor<4x4xf32>
+  kerf.return %loss : tensor<f32>
+}

@@ -6,7 +6,7 @@
 // CHECK: %[[B:.*]] = kerf.param "bias" init<zeros> frozen : tensor<8xf32>
 // CHECK: %[[W:.*]], %[[E:.*]] = kerf.route %{{.*}} k 3 renormalize sigmoid groups 4 best 2 scale 2.5{{.*}} bias %[[B]] : tensor<8xf32> : tensor<2x4x8xf32>
 // CHECK-NOT: kerf.top_k
-// CHECK: kerf.reshape %[[E]]
+// CHECK: kerf.cast %[[E]]
 kerf.model @groups(tokens %tokens: tensor<2x4xi32>) {
   %e = kerf.param "e" init<normal, 1.0> : tensor<9x8xf32>
   %gate = kerf.param "gate" init<normal, 1.0> : tensor<8x8xf32>
