@@ -48,10 +48,16 @@ static std::optional<Strides> reshapeStrides(llvm::ArrayRef<int64_t> from,
       else
         return std::nullopt;
     }
-    for (size_t d = i0; d + 1 < i; ++d)
-      if (from[d + 1] != 1 && strides[d] != strides[d + 1] * from[d + 1])
+    // Strides of dimensions of size 1 say nothing.
+    std::optional<size_t> last;
+    for (size_t d = i0; d < i; ++d) {
+      if (from[d] == 1)
+        continue;
+      if (last && strides[*last] != strides[d] * from[d])
         return std::nullopt;
-    int64_t stride = i > i0 ? strides[i - 1] : 1;
+      last = d;
+    }
+    int64_t stride = last ? strides[*last] : i > i0 ? strides[i - 1] : 1;
     for (size_t d = j; d-- > j0;) {
       result[d] = stride;
       stride *= to[d];

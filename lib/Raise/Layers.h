@@ -26,8 +26,8 @@ struct Range {
   int64_t size() const { return end - start; }
 };
 
-/// Where the layers of a stack begin, those of the last numbers that follow each
-/// other: others may be loops already. Empty where layers are mixed.
+/// Where the layers of a stack begin, those of the last numbers that follow
+/// each other: others may be loops already. Empty where layers are mixed.
 struct Layers {
   std::vector<Range> ranges;
   int64_t firstNumber = 0;

@@ -60,6 +60,7 @@ struct RaisePass : kerf::impl::RaisePassBase<RaisePass> {
     RewritePatternSet patterns(&getContext());
     addViewPatterns(patterns);
     addRowPatterns(patterns);
+    addChannelPatterns(patterns);
     addBatchPatterns(patterns);
     addNormPatterns(patterns);
     addActivationPatterns(patterns);

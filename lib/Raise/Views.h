@@ -95,6 +95,7 @@ void replaceReshaped(mlir::PatternRewriter &rewriter, mlir::Operation *op,
 
 // Patterns, a file each.
 void addViewPatterns(mlir::RewritePatternSet &patterns);
+void addChannelPatterns(mlir::RewritePatternSet &patterns);
 void addRowPatterns(mlir::RewritePatternSet &patterns);
 void addBatchPatterns(mlir::RewritePatternSet &patterns);
 void addNormPatterns(mlir::RewritePatternSet &patterns);

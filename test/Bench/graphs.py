@@ -7,8 +7,8 @@
 `stored`: of each graph of test/Reference, ops as they were exported, what was raised, layers that were not (softmaxes
 are attentions that stayed plain), loops, ops that are left, seconds of kerf-import. Needs no package. `large`: models
 of examples/models exported by the library without weights (torch and transformers), and a Llama 3 8B in JAX
-(graphs_jax.py; jax), planned for 256 x 4096 on 64 hgx-h100 in bf16, beside the same model imported by its
-config. Needs a build (build/bin).
+(graphs_jax.py; jax), planned for 256 x 4096 on 64 hgx-h100 in bf16 (deepseek-v3: 512), beside the same model
+imported by its config. Needs a build (build/bin).
 """
 
 import argparse
@@ -23,7 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/bin"
 REFERENCE = ROOT / "test/Reference"
-LARGE = ("llama-3-8b", "llama-3-70b", "mistral-7b", "qwen3-8b", "mixtral-8x7b", "qwen3-30b-a3b")
+LARGE = (
+    "llama-3-8b", "llama-3-70b", "mistral-7b", "qwen3-8b", "mixtral-8x7b", "qwen3-30b-a3b", "granite-3.1-3b-a800m", "gpt-oss-20b",
+    "ernie-4.5-21b-a3b", "deepseek-v2-lite", "deepseek-v3",
+)  # fmt: skip
+DEVICES = {"deepseek-v3": 512}  # others 64
 JAX = "llama-3-8b in JAX"
 
 
@@ -81,13 +85,13 @@ def of_jax(path):
 def large(only):
     import kerf
 
-    where = {"cluster": "hgx-h100", "devices": 64, "precision": "bf16"}
     head = "model, export s, ops, raised, loops, ops left, import s, plan s, layout, step s, MFU %, by config: step s, MFU %"
     row(*head.split(", "))
     print("|---" * 13 + "|")
     for name in (*LARGE, JAX):
         if only and name != only:
             continue
+        where = {"cluster": "hgx-h100", "devices": DEVICES.get(name, 64), "precision": "bf16"}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.stablehlo.mlir" if name == JAX else "graph.mlir")
             start = time.perf_counter()

@@ -127,6 +127,30 @@ spmd.program @views over <> micro_batches 1 slots 1 {
 
 // -----
 
+// How far dimensions of size 1 are apart says nothing: rows of the only plane.
+// CHECK-LABEL: exec.program @plane
+spmd.program @plane over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<1x4x8xf32> cut [[], [], []] : tensor<1x4x8xf32>
+  spmd.output @y last : tensor<2x8xf32>
+  spmd.func @forward() {
+    // CHECK: launch @k0 "fused" [] [#exec.arena<read f32 {{[0-9]+}} bytes 64>, #exec.arena<write f32 {{[0-9]+}} bytes 64>]
+    %x = spmd.read @x : tensor<1x4x8xf32>
+    %s = kerf.slice %x offsets [0, 1, 0] sizes [1, 2, 8] : tensor<1x4x8xf32>
+    %v = kerf.reshape %s : tensor<1x2x8xf32> -> tensor<2x8xf32>
+    %e = spmd.fused (%a = %v : tensor<2x8xf32>) -> (tensor<2x8xf32>) {
+      %e = kerf.exp %a : tensor<2x8xf32>
+      spmd.yield %e : tensor<2x8xf32>
+    }
+    spmd.write %e to @y : tensor<2x8xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @forward micro 0
+  }
+}
+
+// -----
+
 // Parts of a tensor that attention reads are addresses with strides; what a
 // library needs is a buffer that lives during its command.
 // CHECK-LABEL: exec.program @strides

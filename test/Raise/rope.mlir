@@ -293,3 +293,43 @@ kerf.model @half_transposed() {
   %loss = kerf.reduce sum %placed dims [0, 1, 2, 3] : tensor<2x6x6x4xf32>
   kerf.return %loss : tensor<f32>
 }
+
+// -----
+
+// Neighbours are turned and handed on as halves. Queries and keys of one product both are, which it does not see; values
+// are read in their order.
+// CHECK-LABEL: @halves_of_neighbours
+// CHECK: %[[X:.*]] = kerf.param "x"
+// CHECK: %[[T:.*]] = kerf.rope %[[X]] theta {{.*}} interleaved
+// CHECK: %[[P:.*]] = kerf.reshape %[[T]] : tensor<2x6x3x4xf32> -> tensor<2x6x3x2x2xf32>
+// CHECK: %[[H:.*]] = kerf.transpose %[[P]] perm [0, 1, 2, 4, 3]
+// CHECK: %[[V:.*]] = kerf.reshape %[[H]] : tensor<2x6x3x2x2xf32> -> tensor<2x6x3x4xf32>
+// CHECK: kerf.attention %[[T]], %[[T]], %[[V]] causal
+kerf.model @halves_of_neighbours() {
+  %x = kerf.param "x" init<normal, 1.0> : tensor<2x6x3x4xf32>
+  %f = kerf.constant dense<[1.0, 0.01]> : tensor<2xf64>
+  %i = kerf.iota dim 0 : tensor<6x2xi32>
+  %p = kerf.cast %i : tensor<6x2xi32> -> tensor<6x2xf64>
+  %fs = kerf.broadcast %f dims [1] : tensor<2xf64> -> tensor<6x2xf64>
+  %wide = kerf.mul %p, %fs : tensor<6x2xf64>
+  %angles = kerf.cast %wide : tensor<6x2xf64> -> tensor<6x2xf32>
+  %cos = kerf.cos %angles : tensor<6x2xf32>
+  %sin = kerf.sin %angles : tensor<6x2xf32>
+  %c = kerf.broadcast %cos dims [1, 3] : tensor<6x2xf32> -> tensor<2x6x3x2xf32>
+  %s = kerf.broadcast %sin dims [1, 3] : tensor<6x2xf32> -> tensor<2x6x3x2xf32>
+  %qpairs = kerf.reshape %x : tensor<2x6x3x4xf32> -> tensor<2x6x3x2x2xf32>
+  %qa1 = kerf.slice %qpairs offsets [0, 0, 0, 0, 0] sizes [2, 6, 3, 2, 1] : tensor<2x6x3x2x2xf32>
+  %qb1 = kerf.slice %qpairs offsets [0, 0, 0, 0, 1] sizes [2, 6, 3, 2, 1] : tensor<2x6x3x2x2xf32>
+  %qa = kerf.reshape %qa1 : tensor<2x6x3x2x1xf32> -> tensor<2x6x3x2xf32>
+  %qb = kerf.reshape %qb1 : tensor<2x6x3x2x1xf32> -> tensor<2x6x3x2xf32>
+  %qac = kerf.mul %qa, %c : tensor<2x6x3x2xf32>
+  %qbs = kerf.mul %qb, %s : tensor<2x6x3x2xf32>
+  %qfirst = kerf.sub %qac, %qbs : tensor<2x6x3x2xf32>
+  %qbc = kerf.mul %qb, %c : tensor<2x6x3x2xf32>
+  %qas = kerf.mul %qa, %s : tensor<2x6x3x2xf32>
+  %qsecond = kerf.add %qbc, %qas : tensor<2x6x3x2xf32>
+  %q = kerf.concat dim 3 %qfirst, %qsecond : tensor<2x6x3x2xf32>, tensor<2x6x3x2xf32>
+  %y = kerf.attention %q, %q, %q causal : tensor<2x6x3x4xf32>, tensor<2x6x3x4xf32>, tensor<2x6x3x4xf32>
+  %loss = kerf.reduce sum %y dims [0, 1, 2, 3] : tensor<2x6x3x4xf32>
+  kerf.return %loss : tensor<f32>
+}

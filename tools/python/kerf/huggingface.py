@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from .exporting import cross_entropy, export
+from .parameters import ROUTER_BIASES
 
 
 def import_hf(name, path=None, *, batch, sequence, meta=None, **options):
@@ -87,6 +89,16 @@ def saved_names(model_type):
     return saved
 
 
+class NumbersOnCpu(TorchFunctionMode):
+    """A single number has its value on any device: factors of embeddings are buffers."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if function is torch.tensor and args and isinstance(args[0], (int, float)):
+            kwargs["device"] = "cpu"
+        return function(*args, **kwargs)
+
+
 def _load(transformers, name, meta):
     config = name
     if isinstance(name, (str, os.PathLike)):
@@ -97,31 +109,20 @@ def _load(transformers, name, meta):
         config = transformers.AutoConfig.from_pretrained(name)
     if not meta:
         return transformers.AutoModelForCausalLM.from_config(config)
-    with torch.device("meta"):
+    with torch.device("meta"), NumbersOnCpu():
         model = transformers.AutoModelForCausalLM.from_config(config)
     return with_buffers(model, transformers, config)
 
 
 def with_buffers(model, transformers, config):
-    """Buffers of a model on device "meta" have values, too: those of tables of positions follow from the config, others
-    begin with what the constructor of their module says. Modules that hold them are made again on the CPU."""
-    made = {}
+    """Buffers of a model on device "meta" have values, too: those of tables of positions follow from the config. The
+    modules that hold them are made again on the CPU. Biases of routers are parameters, and need none."""
     for path, module in list(model.named_modules()):
-        if not any(b.device.type == "meta" for b in module.buffers(recurse=False)):
+        names = [name for name, buffer in module.named_buffers(recurse=False) if buffer.device.type == "meta"]
+        if all(name.endswith(ROUTER_BIASES) for name in names):
             continue
         if any(True for _ in module.parameters()):
-            if type(module) not in made:
-                made[type(module)] = _made_again(module, path, config)
-            for name, buffer in made[type(module)].named_buffers(recurse=False):
-                module._buffers[name] = buffer.detach().clone()
-        else:
-            parent = model.get_submodule(path.rpartition(".")[0])
-            setattr(parent, path.rpartition(".")[2], _made_again(module, path, config))
+            raise ValueError(f"the buffers of '{path}' ({type(module).__name__}) cannot be made without its weights")
+        parent = model.get_submodule(path.rpartition(".")[0])
+        setattr(parent, path.rpartition(".")[2], type(module)(config=config))
     return model
-
-
-def _made_again(module, path, config):
-    try:
-        return type(module)(config=config)
-    except TypeError as error:
-        raise ValueError(f"the buffers of '{path}' ({type(module).__name__}) do not follow from the config") from error
