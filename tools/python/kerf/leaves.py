@@ -3,7 +3,8 @@
 Experts of the transformers library loop over those that were chosen, which depends on data. Their class is known by its
 form: parameters `gate_up_proj` [experts, 2 inner, hidden] and `down_proj` [experts, hidden, inner], an activation
 `act_fn`, and `forward(hidden_states, top_k_index, top_k_weights)`. Those of gpt-oss have biases, weights that are stored
-[experts, inputs, outputs] with gate and up by turns, and clamp both.
+[experts, inputs, outputs] with gate and up by turns, and clamp both. Llama 4's mixture hands rows of all experts to
+them, of others than the chosen ones zeros: it is replaced as a whole.
 """
 
 import contextlib
@@ -60,6 +61,19 @@ def _(x, index, weights, gate_up, gate_up_bias, down, down_bias, alpha, limit):
     return torch.empty_like(x)
 
 
+@torch.library.custom_op("kerf::weighed_experts", mutates_args=())
+def weighed_experts(
+    x: torch.Tensor, index: torch.Tensor, weights: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, act: str
+) -> torch.Tensor:
+    """As `experts`, each with x times its weight; matrices are stored [experts, inputs, outputs]."""
+    raise NotImplementedError("kerf::weighed_experts stands in graphs alone")
+
+
+@weighed_experts.register_fake
+def _(x, index, weights, gate_up, down, act):
+    return torch.empty_like(x)
+
+
 def shapes_of(module):
     return {name: p.dim() for name, p in module.named_parameters(recurse=False)}
 
@@ -76,6 +90,30 @@ def is_experts(module):
     return is_clamped(module) or (shapes == {"gate_up_proj": 3, "down_proj": 3} and hasattr(module, "act_fn"))
 
 
+def is_weighing_mixture(module):
+    parts = [getattr(module, name, None) for name in ("router", "experts", "shared_expert")]
+    return all(isinstance(part, torch.nn.Module) for part in parts) and (
+        shapes_of(parts[1]) == {"gate_up_proj": 3, "down_proj": 3}
+        and len(inspect.signature(type(parts[1]).forward).parameters) == 2
+        and isinstance(parts[0], torch.nn.Linear)
+        and hasattr(parts[0], "top_k")
+    )
+
+
+def mixture_forward_of(module):
+    act = activation_of(module.experts)
+
+    def forward(hidden_states):
+        m, x = module, hidden_states.reshape(-1, hidden_states.shape[-1])
+        logits = torch.nn.functional.linear(x, m.router.weight, m.router.bias)
+        best, index = torch.topk(logits, m.router.top_k, dim=1)
+        weights = torch.sigmoid(best.float()).to(x.dtype)
+        y = torch.ops.kerf.weighed_experts(x, index, weights, m.experts.gate_up_proj, m.experts.down_proj, act)
+        return m.shared_expert(x) + y, logits
+
+    return forward
+
+
 def clamped_forward_of(module):
     def forward(hidden_states, router_indices, routing_weights):
         m = module
@@ -87,15 +125,24 @@ def clamped_forward_of(module):
     return forward
 
 
-def forward_of(module):
-    if is_clamped(module):
-        return clamped_forward_of(module)
+def activation_of(module):
     kind = module.act_fn.__name__ if inspect.isroutine(module.act_fn) else type(module.act_fn).__name__
     if kind not in ACTIVATIONS:
         raise Unsupported(f"experts with the activation {kind}")
+    return ACTIVATIONS[kind]
+
+
+def forward_of(module):
+    """The forward of a module that is a leaf; None for others."""
+    if is_weighing_mixture(module):
+        return mixture_forward_of(module)
+    if not is_experts(module):
+        return None
+    if is_clamped(module):
+        return clamped_forward_of(module)
+    act = activation_of(module)
 
     def forward(hidden_states, top_k_index, top_k_weights):
-        act = ACTIVATIONS[kind]
         return torch.ops.kerf.experts(
             hidden_states, top_k_index, top_k_weights, module.gate_up_proj, module.down_proj, act
         )
@@ -106,13 +153,13 @@ def forward_of(module):
 @contextlib.contextmanager
 def replaced(module):
     """Modules with a leaf of their own call it, for a while."""
-    patched = [m for m in module.modules() if is_experts(m)]
+    forwards = {m: forward for m in module.modules() if (forward := forward_of(m))}
     try:
-        for m in patched:
-            m.forward = forward_of(m)
+        for m, forward in forwards.items():
+            m.forward = forward
         yield
     finally:
-        for m in patched:
+        for m in forwards:
             m.__dict__.pop("forward", None)
 
 
@@ -132,10 +179,15 @@ class Routed:
         )
         self.x = self.w.reshape(x, (*lead, x.shape[-1]))
 
-    def dispatch(self, x):
+    def dispatch(self, x, weights=None):
+        """Rows of x, each times its weight [tokens, k]."""
         shape = (self.batch, self.rows, x.shape[-1])
         table = f"tensor<{'x'.join(map(str, shape))}x{x.dtype}>"
-        words = f"sizes {self.sizes.name} : {self.sizes.type} : {x.type}, {self.slots.type} -> {table}"
+        weighed = ""
+        if weights is not None:
+            weights = self.w.reshape(weights, (self.batch, self.sequence, self.k))
+            weighed = f"weights {weights.name} : {weights.type} "
+        words = f"{weighed}sizes {self.sizes.name} : {self.sizes.type} : {x.type}, {self.slots.type} -> {table}"
         return self.w.emit(f"dispatch {x.name}, {self.slots.name} {words}", shape, x.dtype)
 
     def product(self, rows, weight, transposed=False):
@@ -144,10 +196,12 @@ class Routed:
         shape = (self.batch, self.rows, weight.shape[2 if transposed else 1])
         return self.w.emit(f"grouped_matmul {rows.name}, {weight.name}, {words}", shape, rows.dtype)
 
-    def combine(self, rows, weights):
-        weights = self.w.reshape(weights, (self.batch, self.sequence, self.k))
-        sizes = f"sizes {self.sizes.name} : {self.sizes.type}"
-        words = f"weights {weights.name} : {weights.type} {sizes} : {rows.type}, {self.slots.type}"
+    def combine(self, rows, weights=None):
+        """Sums of rows, each times its weight."""
+        words = f"sizes {self.sizes.name} : {self.sizes.type} : {rows.type}, {self.slots.type}"
+        if weights is not None:
+            weights = self.w.reshape(weights, (self.batch, self.sequence, self.k))
+            words = f"weights {weights.name} : {weights.type} {words}"
         shape = (self.batch, self.sequence, rows.shape[-1])
         return self.w.emit(f"combine {rows.name}, {self.slots.name} {words}", shape, rows.dtype)
 
@@ -193,5 +247,17 @@ def write_experts(c, x, index, weights, gate_up, down, act):
     else:
         both, inner = product(rows_in, gate_up), gate_up.shape[1] // 2
         gate, up = w.slice(both, 2, 0, inner), w.slice(both, 2, inner, inner)
+    return w.reshape(routed.combine(product(gated(c, gate, up, act), down), weights), c.shape)
+
+
+def gated(c, gate, up, act):
     gate = silu(c, gate) if act == "silu" else gelu(c, gate, "tanh" if act == "gelu_tanh" else "none")
-    return w.reshape(routed.combine(product(w.binary("mul", gate, up), down), weights), c.shape)
+    return c.w.binary("mul", gate, up)
+
+
+@op("kerf.weighed_experts.default", prefix="")
+def write_weighed_experts(c, x, index, weights, gate_up, down, act):
+    w, routed = c.w, Routed(c, x, index, gate_up.shape[0])
+    both, inner = routed.product(routed.dispatch(routed.x, weights), gate_up, transposed=True), gate_up.shape[2] // 2
+    rows = gated(c, w.slice(both, 2, 0, inner), w.slice(both, 2, inner, inner), act)
+    return w.reshape(routed.combine(routed.product(rows, down, transposed=True)), c.shape)
