@@ -7,6 +7,9 @@
 
 namespace kerf {
 
+/// Layers in the body of a loop at most.
+constexpr int64_t kLongestPeriod = 16;
+
 /// True for ops that are made again wherever they are read.
 bool isLeaf(mlir::Operation *op);
 

@@ -26,9 +26,6 @@ namespace kerf {
 #include "kerf/Raise/Passes.h.inc"
 } // namespace kerf
 
-/// Layers in a body at most.
-static constexpr int64_t kLongestPeriod = 16;
-
 //===----------------------------------------------------------------------===//
 // Order
 //===----------------------------------------------------------------------===//

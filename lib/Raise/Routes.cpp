@@ -129,8 +129,8 @@ struct TwoNumbers {
 };
 } // namespace
 
-/// The largest of truth values along a dimension, or a truth value, as 0 or 1,
-/// is the end of what is followed.
+/// The largest of truth values along a dimension, 0 or 1, are the end of what
+/// is followed.
 static std::optional<TwoNumbers> twoNumbersAt(Element element) {
   element = sourceOf(element);
   Operation *op = element.value.getDefiningOp();
@@ -318,6 +318,13 @@ static RouteOp createRoute(OpBuilder &builder, Location loc,
                          /*scale=*/FloatAttr());
 }
 
+/// The weights of a route in the shape and type of what they stand for.
+static Value weightsAs(PlainBuilder &p, RouteOp route, Value value) {
+  RankedTensorType type = typeOf(value);
+  return p.cast(p.reshape(route.getWeights(), type.getShape()),
+                type.getElementType());
+}
+
 namespace {
 
 /// Numbers of the k largest probabilities, with those or without.
@@ -337,11 +344,9 @@ struct RaiseChoice : OpRewritePattern<TopKOp> {
     RouteOp route = createRoute(rewriter, op.getLoc(), *choice, op.getKAttr(),
                                 /*isRenormalized=*/false);
     PlainBuilder p{rewriter, op.getLoc()};
-    llvm::ArrayRef<int64_t> shape = typeOf(op.getIndices()).getShape();
-    Type element = typeOf(op.getValues()).getElementType();
-    rewriter.replaceOp(op,
-                       {p.cast(p.reshape(route.getWeights(), shape), element),
-                        p.reshape(route.getExperts(), shape)});
+    rewriter.replaceOp(op, {weightsAs(p, route, op.getValues()),
+                            p.reshape(route.getExperts(),
+                                      typeOf(op.getIndices()).getShape())});
     return success();
   }
 };
@@ -363,10 +368,7 @@ struct RaiseLaterFunction : OpRewritePattern<TopKOp> {
     RouteOp route = createRoute(rewriter, op.getLoc(), choice, op.getKAttr(),
                                 /*isRenormalized=*/!choice.isSigmoid);
     PlainBuilder p{rewriter, op.getLoc()};
-    RankedTensorType type = typeOf(function->getResult(0));
-    rewriter.replaceOp(function,
-                       p.cast(p.reshape(route.getWeights(), type.getShape()),
-                              type.getElementType()));
+    rewriter.replaceOp(function, weightsAs(p, route, function->getResult(0)));
     rewriter.replaceAllUsesWith(
         op.getIndices(),
         p.reshape(route.getExperts(), typeOf(op.getIndices()).getShape()));
@@ -391,10 +393,7 @@ struct RaiseWeights : OpRewritePattern<ReduceOp> {
         route.getScale() || !isTakenFrom(select->getOperand(1), route))
       return failure();
     PlainBuilder p{rewriter, op.getLoc()};
-    RankedTensorType type = typeOf(op.getResult());
-    rewriter.replaceOp(op,
-                       p.cast(p.reshape(route.getWeights(), type.getShape()),
-                              type.getElementType()));
+    rewriter.replaceOp(op, weightsAs(p, route, op.getResult()));
     return success();
   }
 
@@ -450,15 +449,10 @@ struct RaiseNormalization : OpRewritePattern<DivOp> {
         if (auto number = splatOf(small);
             number && *number >= 0 && *number <= kSmall)
           divisor = lookThrough(Seen{sum, divisor.dims});
-    auto reduce = divisor.op<ReduceOp>();
     Value weights = op.getLhs();
-    int64_t last = typeOf(weights).getRank() - 1;
-    if (!reduce || reduce.getKind() != ReduceKind::Sum ||
-        reduce.getX() != weights || !reduce->hasOneUse() ||
-        reduce.getDims() != llvm::ArrayRef<int64_t>{last} ||
-        !followsRows(divisor, typeOf(weights)))
+    if (rowSumOf(divisor) != weights || !divisor.value.hasOneUse())
       return failure();
-    RouteOp route = routeOf(weights, {op, reduce});
+    RouteOp route = routeOf(weights, {op, divisor.value.getDefiningOp()});
     if (!route || route.getRenormalize() || route.getScale())
       return failure();
     rewriter.modifyOpInPlace(route, [&] { route.setRenormalize(true); });
@@ -468,14 +462,6 @@ struct RaiseNormalization : OpRewritePattern<DivOp> {
 
   /// What a `route` adds to the sum of logistic functions.
   static constexpr double kSmall = 1e-20;
-
-  /// True where each row has its own sum.
-  static bool followsRows(const Seen &sum, RankedTensorType type) {
-    for (auto [d, follows] : llvm::enumerate(sum.dims))
-      if (type.getDimSize(d) != 1 && follows != static_cast<int64_t>(d))
-        return false;
-    return true;
-  }
 };
 
 /// Numbers of experts that another route chose already, as a loss that counts

@@ -14,9 +14,6 @@
 using namespace kerf;
 using namespace mlir;
 
-/// Layers apart that the last one may be alike, where kinds alternate.
-static constexpr int64_t kLongestPeriod = 16;
-
 static bool isSameKind(Operation *a, Operation *b) {
   return a->getName() == b->getName() &&
          a->getResultTypes() == b->getResultTypes() &&

@@ -99,8 +99,10 @@ std::optional<Scaled> kerf::scaledOf(Value value) {
   return std::nullopt;
 }
 
-Value kerf::rowSumOf(Value value) {
-  Seen seen = lookThrough(value);
+Value kerf::rowSumOf(Value value) { return rowSumOf(lookThrough(value)); }
+
+Value kerf::rowSumOf(Seen seen) {
+  seen = lookThrough(std::move(seen));
   auto reduce = seen.op<ReduceOp>();
   if (!reduce || reduce.getKind() != ReduceKind::Sum)
     return {};

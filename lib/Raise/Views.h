@@ -52,6 +52,7 @@ std::optional<Scaled> scaledOf(mlir::Value value);
 /// x where `value`, of the shape of x or without its last dimension, has for
 /// each row the sum of x's row; null else.
 mlir::Value rowSumOf(mlir::Value value);
+mlir::Value rowSumOf(Seen seen);
 
 /// True where `value`, [..., N], is the same for all elements of a row.
 bool isRowValue(mlir::Value value);
