@@ -250,14 +250,6 @@ static bool readProbabilities(Value value, Choice &choice) {
   return true;
 }
 
-/// True for a value that is not trained: in place of a gradient, which is 0,
-/// the bias of a `route` gets the load of its experts.
-static bool isFixed(Value value) {
-  Operation *op = behindShape(value).getDefiningOp();
-  auto param = dyn_cast_or_null<ParamOp>(op);
-  return param ? param.getFrozen() : isa_and_nonnull<ConstantOp>(op);
-}
-
 /// What the largest of `values` are the largest of; none where it is no choice
 /// of experts.
 static std::optional<Choice> choiceOf(Value values) {
@@ -272,7 +264,9 @@ static std::optional<Choice> choiceOf(Value values) {
   }
   if (auto add = values.getDefiningOp<AddOp>())
     for (auto [p, bias] : bothOrders(add))
-      if (isFixed(lookThrough(bias).value)) {
+      // In place of a gradient, which is 0, the bias of a `route` gets the load
+      // of its experts: it must not be trained.
+      if (isMadeOfFrozen(bias) || isMadeOfConstants(bias)) {
         choice.bias = bias;
         values = behindShape(p);
         break;
