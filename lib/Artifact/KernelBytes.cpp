@@ -25,7 +25,7 @@ static int64_t elementsAsked(Value value) {
   int64_t asked = 0;
   for (Operation *user : value.getUsers()) {
     auto gather = dyn_cast<GatherOp>(user);
-    if (isa<SliceOp, ReshapeOp, CastOp>(user))
+    if (isConversion(user) || isView(user, ViewKind::Part, ViewKind::Rename))
       asked += elementsAsked(user->getResult(0));
     else if (gather && gather.getTable() == value)
       asked += elementsOf(gather.getResult());

@@ -9,16 +9,17 @@
 #include "Emitter.h"
 #include "Parts.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::codegen;
 
 /// The value of a splat of integers.
 static std::optional<int64_t> splatOf(Value tensor) {
-  auto constant = tensor.getDefiningOp<ConstantOp>();
-  auto value = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
-                        : DenseElementsAttr();
-  if (!value || !value.isSplat() || !value.getElementType().isInteger(32))
+  SplatElementsAttr value;
+  if (!matchPattern(tensor, m_Constant(&value)) ||
+      !value.getElementType().isInteger(32))
     return std::nullopt;
   return value.getSplatValue<APInt>().getSExtValue();
 }
@@ -95,10 +96,7 @@ struct Pick {
 } // namespace
 
 static bool isZero(Value tensor) {
-  auto constant = tensor.getDefiningOp<ConstantOp>();
-  auto value = constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue())
-                        : DenseFPElementsAttr();
-  return value && value.isSplat() && value.getSplatValue<APFloat>().isPosZero();
+  return matchPattern(tensor, m_PosZeroFloat());
 }
 
 static std::optional<Pick> pickOf(ReduceOp op) {
@@ -112,9 +110,8 @@ static std::optional<Pick> pickOf(ReduceOp op) {
   for (auto [counted, number] :
        {std::pair{compare.getLhs(), compare.getRhs()},
         std::pair{compare.getRhs(), compare.getLhs()}}) {
-    auto broadcast = number.getDefiningOp<BroadcastOp>();
-    if (countedDim(counted) == last && broadcast &&
-        !llvm::is_contained(broadcast.getDims(), last) &&
+    if (countedDim(counted) == last && isView(number, ViewKind::Repeat) &&
+        !llvm::is_contained(viewOf(number.getDefiningOp())->dims, last) &&
         typeOf(number).getElementType().isInteger(32))
       return Pick{number, select.getOnTrue()};
   }

@@ -5,6 +5,7 @@
 
 #include "kerf/Dialect/Kerf/Random.h"
 
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <cmath>
@@ -62,39 +63,44 @@ Result Emitter::emit(Value tensor, llvm::ArrayRef<Index> at) {
     return emitArgument(argument.getArgNumber(), elementOf(tensor),
                         space.linearize(at, typeOf(tensor).getShape()));
   Operation *op = tensor.getDefiningOp();
+  if (isConstant(op))
+    return emitConstant(op, elementOf(tensor), at);
   return llvm::TypeSwitch<Operation *, Result>(op)
-      .Case<ConstantOp>(
-          [&](auto op) { return emitConstant(op, elementOf(tensor), at); })
       .Case<IotaOp>([&](auto op) { return emitIota(op, at); })
       .Case<RandomUniformOp>([&](auto op) { return emitRandom(op, at); })
-      .Case<BroadcastOp>([&](auto op) {
-        Indices from;
-        for (int64_t dim : op.getDims())
-          from.push_back(at[dim]);
-        return pull(op.getX(), from);
-      })
-      .Case<ReshapeOp>([&](auto op) {
-        return pullAt(op.getX(),
-                      space.linearize(at, typeOf(tensor).getShape()));
-      })
-      .Case<TransposeOp>([&](auto op) {
-        Indices from(at.size());
-        for (auto [to, dim] : llvm::enumerate(op.getPerm()))
-          from[dim] = at[to];
-        return pull(op.getX(), from);
-      })
-      .Case<SliceOp>([&](auto op) {
-        Indices from;
-        for (auto [index, offset] : llvm::zip(at, op.getOffsets()))
-          from.push_back(index + Index(offset));
-        return pull(op.getX(), from);
-      })
-      .Case<PadOp>([&](auto op) { return emitPad(op, at); })
-      .Case<ConcatOp>([&](auto op) { return emitConcat(op, at); })
+      .Case<ViewOpInterface>([&](auto op) { return emitView(op, at); })
       .Case<GatherOp>([&](auto op) { return emitGather(op, at); })
       .Case<ReduceOp>([&](auto op) { return emitReduce(op, at); })
       .Case<EinsumOp>([&](auto op) { return emitEinsum(op, at); })
       .Default([&](Operation *op) { return emitPointwise(op, at); });
+}
+
+Result Emitter::emitView(ViewOpInterface op, llvm::ArrayRef<Index> at) {
+  View view = op.getView();
+  Value x = op->getOperand(0);
+  Indices from;
+  switch (view.kind) {
+  case ViewKind::Rename:
+    return pullAt(x, space.linearize(at, typeOf(op->getResult(0)).getShape()));
+  case ViewKind::Repeat:
+    for (int64_t dim : view.dims)
+      from.push_back(at[dim]);
+    return pull(x, from);
+  case ViewKind::Turn:
+    from.resize(at.size());
+    for (auto [to, dim] : llvm::enumerate(view.dims))
+      from[dim] = at[to];
+    return pull(x, from);
+  case ViewKind::Part:
+    for (auto [index, offset] : llvm::zip(at, view.offsets))
+      from.push_back(index + Index(offset));
+    return pull(x, from);
+  case ViewKind::Pad:
+    return emitPad(x, view.offsets, at);
+  case ViewKind::Join:
+    return emitJoin(op, view.dims[0], at);
+  }
+  llvm_unreachable("covered switch");
 }
 
 Element Emitter::numbers(const Index &index) {
@@ -178,13 +184,14 @@ Result Emitter::emitPointwise(Operation *op, llvm::ArrayRef<Index> at) {
     obstacle = op;
     return std::nullopt;
   }
-  if (auto compare = dyn_cast<CompareOp>(op))
+  auto compare = dyn_cast<CompareOp>(op);
+  if (compare)
     if (Result known = emitKnownCompare(compare, at))
       return known;
   Type type = typeOfNumbers(elementOf(op->getResult(0)));
-  if (isa<CastOp>(op) && !isFloat8(op->getResult(0).getType()))
-    if (auto constant = op->getOperand(0).getDefiningOp<ConstantOp>())
-      return emitConstant(constant, elementOf(op->getResult(0)), at);
+  if (isConversion(op) && !isFloat8(op->getResult(0).getType()))
+    if (Operation *made = op->getOperand(0).getDefiningOp(); isConstant(made))
+      return emitConstant(made, elementOf(op->getResult(0)), at);
   llvm::SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
     Result element = pull(operand, at);
@@ -194,7 +201,7 @@ Result Emitter::emitPointwise(Operation *op, llvm::ArrayRef<Index> at) {
     // Registers hold more than the narrow types: values that are equal in
     // memory must be equal here, as a maximum and the element that it is.
     if (Type narrow = elementOf(operand);
-        isa<CompareOp>(op) && (narrow.isBF16() || narrow.isF16()))
+        compare && (narrow.isBF16() || narrow.isF16()))
       value = fromStorage(toStorage(value, narrow), narrow, element->isVector)
                   .value;
     operands.push_back(value);
@@ -208,15 +215,15 @@ Result Emitter::emitPointwise(Operation *op, llvm::ArrayRef<Index> at) {
 //===----------------------------------------------------------------------===//
 
 /// Elements of a constant, converted.
-static HostTensor valuesOf(ConstantOp op, Type element) {
-  HostTensor tensor(typeOf(op.getResult()));
-  op.evaluate({}, tensor);
+static HostTensor valuesOf(Operation *op, Type element) {
+  HostTensor tensor(typeOf(op->getResult(0)));
+  cast<EvaluateOpInterface>(op).evaluate({}, tensor);
   for (double &x : tensor.data)
     x = roundToType(x, element, false);
   return tensor;
 }
 
-LLVM::GlobalOp Emitter::tableOf(ConstantOp op, Type element) {
+LLVM::GlobalOp Emitter::tableOf(Operation *op, Type element) {
   LLVM::GlobalOp &table = tables[{op, element.getAsOpaquePointer()}];
   if (table)
     return table;
@@ -242,13 +249,14 @@ LLVM::GlobalOp Emitter::tableOf(ConstantOp op, Type element) {
   return table;
 }
 
-Result Emitter::emitConstant(ConstantOp op, Type element,
+Result Emitter::emitConstant(Operation *op, Type element,
                              llvm::ArrayRef<Index> at) {
   if (isFloat8(element)) {
     Result wide = emitConstant(op, builder.getF32Type(), at);
     return Element{arith.toFloat8(wide->value, element), wide->isVector};
   }
-  auto value = cast<DenseElementsAttr>(op.getValue());
+  DenseElementsAttr value;
+  matchPattern(op, m_Constant(&value));
   Type number = typeOfNumbers(element);
   if (value.isSplat()) {
     HostTensor one(RankedTensorType::get({}, value.getElementType()));
@@ -268,7 +276,7 @@ Result Emitter::emitConstant(ConstantOp op, Type element,
   // Tables hold the numbers that are computed with.
   Type stored = element.isInteger(1) ? element : number;
   return loadFrom(address, stored,
-                  space.linearize(at, typeOf(op.getResult()).getShape()));
+                  space.linearize(at, typeOf(op->getResult(0)).getShape()));
 }
 
 /// As `ZigzagAttr::positionOf`, of i64.
@@ -390,12 +398,13 @@ std::optional<Emitter::Clamped> Emitter::clamp(const Index &index,
   return Clamped{number * parts->step + parts->rest, inside, true};
 }
 
-Result Emitter::emitPad(PadOp op, llvm::ArrayRef<Index> at) {
-  llvm::ArrayRef<int64_t> shape = typeOf(op.getX()).getShape();
-  Type number = typeOfNumbers(elementOf(op.getX()));
+Result Emitter::emitPad(Value x, llvm::ArrayRef<int64_t> lows,
+                        llvm::ArrayRef<Index> at) {
+  llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
+  Type number = typeOfNumbers(elementOf(x));
   Indices from;
   Value inside;
-  for (auto [index, low, size] : llvm::zip(at, op.getLow(), shape)) {
+  for (auto [index, low, size] : llvm::zip(at, lows, shape)) {
     auto clamped = clamp(index + Index(-low), size);
     if (!clamped)
       return std::nullopt;
@@ -407,17 +416,17 @@ Result Emitter::emitPad(PadOp op, llvm::ArrayRef<Index> at) {
                                               clamped->inside)
                       : clamped->inside;
   }
-  Result element = pull(op.getX(), from);
+  Result element = pull(x, from);
   if (!element || !inside)
     return element;
   Value zero = arith.number(element->value.getType(), 0);
   return wrap(arith.select(inside, element->value, zero));
 }
 
-Result Emitter::emitConcat(ConcatOp op, llvm::ArrayRef<Index> at) {
-  int64_t dim = op.getDim(), begin = 0;
+Result Emitter::emitJoin(Operation *op, int64_t dim, llvm::ArrayRef<Index> at) {
+  int64_t begin = 0;
   Value value;
-  for (Value input : op.getInputs()) {
+  for (Value input : op->getOperands()) {
     int64_t size = typeOf(input).getDimSize(dim);
     Indices from(at);
     auto clamped = size == 0 ? Clamped{Index(), Value(), false}

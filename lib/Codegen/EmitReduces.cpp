@@ -165,14 +165,15 @@ bool Emitter::reduceRows(llvm::ArrayRef<RowReduce> all) {
 bool kerf::codegen::sumsExpBelow(ReduceOp sum, ReduceOp max) {
   auto exp = sum.getX().getDefiningOp<ExpOp>();
   auto sub = exp ? exp.getX().getDefiningOp<SubOp>() : SubOp();
-  auto top = sub ? sub.getRhs().getDefiningOp<BroadcastOp>() : BroadcastOp();
   int64_t rank = typeOf(sum.getX()).getRank();
-  return top && sum.getKind() == ReduceKind::Sum &&
-         max.getKind() == ReduceKind::Max && top.getX() == max.getResult() &&
-         sub.getLhs() == max.getX() && elementOf(max.getX()).isF32() &&
-         sum.getDims() == max.getDims() && sum.getDims().size() == 1 &&
-         sum.getDims()[0] == rank - 1 &&
-         static_cast<int64_t>(top.getDims().size()) == rank - 1;
+  if (!sub || !isView(sub.getRhs(), ViewKind::Repeat))
+    return false;
+  Operation *top = sub.getRhs().getDefiningOp();
+  return sum.getKind() == ReduceKind::Sum && max.getKind() == ReduceKind::Max &&
+         top->getOperand(0) == max.getResult() && sub.getLhs() == max.getX() &&
+         elementOf(max.getX()).isF32() && sum.getDims() == max.getDims() &&
+         sum.getDims().size() == 1 && sum.getDims()[0] == rank - 1 &&
+         typeOf(max.getResult()).getRank() == rank - 1;
 }
 
 // Each thread has the maximum m of what it saw and the sum s of exp(x - m): a

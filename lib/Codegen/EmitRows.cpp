@@ -84,15 +84,18 @@ static llvm::SmallVector<int64_t> piecesOf(llvm::ArrayRef<Value> roots,
     int64_t rank = typeOf(op->getResult(0)).getRank();
     if (rank == 0 || typeOf(op->getResult(0)).getShape().back() != columns)
       return;
-    if (auto pad = dyn_cast<PadOp>(op)) {
-      cuts.push_back(pad.getLow().back());
-      cuts.push_back(columns - pad.getHigh().back());
+    std::optional<View> view = viewOf(op);
+    if (!view)
+      return;
+    if (view->kind == ViewKind::Pad) {
+      int64_t low = view->offsets.back();
+      cuts.push_back(low);
+      cuts.push_back(low + typeOf(op->getOperand(0)).getShape().back());
     }
     int64_t begin = 0;
-    if (auto concat = dyn_cast<ConcatOp>(op))
-      if (concat.getDim() == rank - 1)
-        for (Value input : concat.getInputs())
-          cuts.push_back(begin += typeOf(input).getShape().back());
+    if (view->kind == ViewKind::Join && view->dims[0] == rank - 1)
+      for (Value input : op->getOperands())
+        cuts.push_back(begin += typeOf(input).getShape().back());
   });
   llvm::sort(cuts);
   cuts.erase(llvm::unique(cuts), cuts.end());

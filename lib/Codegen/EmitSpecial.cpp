@@ -457,8 +457,8 @@ bool PartEmitter::emitScatter(const Part &part) {
 bool PartEmitter::emitCumsumLine(
     unsigned result, int64_t length,
     llvm::function_ref<Index(const Index &)> positionOf) {
-  auto op = values[result].getDefiningOp<CumsumOp>();
-  Type number = e.typeOfNumbers(typeOf(op.getX()).getElementType());
+  Value summed = values[result].getDefiningOp()->getOperand(0);
+  Type number = e.typeOfNumbers(typeOf(summed).getElementType());
   int64_t tiles = (length + e.threads - 1) / e.threads;
   auto done = e.reduceLoop(
       word(0), word(tiles), {0, tiles - 1}, e.neutral(number, false),
@@ -468,7 +468,7 @@ bool PartEmitter::emitCumsumLine(
         Value exists = arith::CmpIOp::create(e.builder, a.loc,
                                              arith::CmpIPredicate::eq, j, safe);
         Index at = e.opaque(safe, {0, length - 1}, /*differs=*/true);
-        auto x = e.pullAt(op.getX(), positionOf(at));
+        auto x = e.pullAt(summed, positionOf(at));
         if (!x)
           return {};
         auto [earlier, all] =

@@ -257,14 +257,17 @@ private:
                                           llvm::ArrayRef<Index> at);
   std::optional<Element> emitPointwise(mlir::Operation *op,
                                        llvm::ArrayRef<Index> at);
-  std::optional<Element> emitConstant(ConstantOp op, Type element,
+  std::optional<Element> emitConstant(mlir::Operation *op, Type element,
                                       llvm::ArrayRef<Index> at);
   Value positionOf(ZigzagAttr zigzag, Value row);
   std::optional<Element> emitIota(IotaOp op, llvm::ArrayRef<Index> at);
   std::optional<Element> emitRandom(RandomUniformOp op,
                                     llvm::ArrayRef<Index> at);
-  std::optional<Element> emitPad(PadOp op, llvm::ArrayRef<Index> at);
-  std::optional<Element> emitConcat(ConcatOp op, llvm::ArrayRef<Index> at);
+  std::optional<Element> emitView(ViewOpInterface op, llvm::ArrayRef<Index> at);
+  std::optional<Element> emitPad(mlir::Value x, llvm::ArrayRef<int64_t> lows,
+                                 llvm::ArrayRef<Index> at);
+  std::optional<Element> emitJoin(mlir::Operation *op, int64_t dim,
+                                  llvm::ArrayRef<Index> at);
   std::optional<Element> emitGather(GatherOp op, llvm::ArrayRef<Index> at);
   std::optional<Element> emitReduce(ReduceOp op, llvm::ArrayRef<Index> at);
   std::optional<Element> emitEinsum(EinsumOp op, llvm::ArrayRef<Index> at);
@@ -328,7 +331,7 @@ private:
   Type storageOf(Type element); ///< in memory
   Element fromStorage(Value value, Type element, bool isVector);
   Value toStorage(Value value, Type element);
-  mlir::LLVM::GlobalOp tableOf(ConstantOp op, Type element);
+  mlir::LLVM::GlobalOp tableOf(mlir::Operation *op, Type element);
 
   std::vector<Scope> scopes;
   unsigned leastDepth = 0; ///< of scopes where elements are read

@@ -50,19 +50,22 @@ llvm::SmallVector<ReduceOp> kerf::codegen::rowReducesOf(Value root) {
   return reduces;
 }
 
+static ScatterAddOp scatterOf(Value value) {
+  return value.getDefiningOp<ScatterAddOp>();
+}
+
 std::optional<ScatterRoot> kerf::codegen::scatterRootOf(Value value) {
-  if (auto reshape = value.getDefiningOp<ReshapeOp>())
-    if (auto scatter = reshape.getX().getDefiningOp<ScatterAddOp>())
-      return ScatterRoot{scatter, Value()};
-  if (auto scatter = value.getDefiningOp<ScatterAddOp>())
+  bool isRenamed = isView(value, ViewKind::Rename);
+  Value made = isRenamed ? value.getDefiningOp()->getOperand(0) : value;
+  if (ScatterAddOp scatter = scatterOf(made))
     return ScatterRoot{scatter, Value()};
   auto add = value.getDefiningOp<AddOp>();
   if (!add)
     return std::nullopt;
   for (auto [own, other] : {std::pair{add.getLhs(), add.getRhs()},
                             std::pair{add.getRhs(), add.getLhs()}})
-    if (auto scatter = own.getDefiningOp<ScatterAddOp>())
-      if (!other.getDefiningOp<ScatterAddOp>())
+    if (ScatterAddOp scatter = scatterOf(own))
+      if (!scatterOf(other))
         return ScatterRoot{scatter, other};
   return std::nullopt;
 }
@@ -97,7 +100,7 @@ static int64_t columnsOf(Value value, int64_t rows) {
 static bool hasPieces(Value root, int64_t columns) {
   bool found = false;
   forCone(root, [&](Operation *op) {
-    if (!isa<PadOp, ConcatOp>(op))
+    if (!isView(op, ViewKind::Pad, ViewKind::Join))
       return;
     auto type = typeOf(op->getResult(0));
     found |= type.getRank() && type.getShape().back() == columns;
@@ -334,8 +337,8 @@ static int64_t assignLines(Part &part, exec::KernelOp kernel) {
       kernel.getYield().getValues()[part.results[0]].getDefiningOp();
   int64_t threads = 64; // lines are long: few of them in a block
   part.owner = Part::Thread;
-  if (auto topK = dyn_cast<TopKOp>(op)) {
-    if (typeOf(topK.getX()).getShape().back() > kShortRow)
+  if (part.kind == Part::TopK) {
+    if (typeOf(op->getOperand(0)).getShape().back() > kShortRow)
       part.owner = Part::Warp;
   } else if (int64_t length =
                  typeOf(op->getResult(0)).getNumElements() / part.count;

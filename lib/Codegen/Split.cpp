@@ -69,7 +69,7 @@ struct Stored {
   /// it is needed: `elements` of them are not many more than there are sums.
   bool takesAgain(Operation *sum, int64_t elements) const;
   bool add(Value value) {
-    return value.getDefiningOp() && !value.getDefiningOp<ConstantOp>() &&
+    return value.getDefiningOp() && !isConstant(value.getDefiningOp()) &&
            values.insert(value);
   }
 };
@@ -80,8 +80,9 @@ struct Stored {
 //===----------------------------------------------------------------------===//
 
 static bool isShapeOrCast(Operation *op) {
-  return isa<ReshapeOp, SliceOp, TransposeOp, BroadcastOp, CastOp, ConstantOp,
-             IotaOp>(op);
+  return isConversion(op) || isConstant(op) || isa<IotaOp>(op) ||
+         isView(op, ViewKind::Rename, ViewKind::Part, ViewKind::Turn,
+                ViewKind::Repeat);
 }
 
 static bool isExpensive(Operation *op) {
@@ -93,7 +94,7 @@ static bool isExpensive(Operation *op) {
 static bool isSum(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return sizeOf(reduce.getX()) > sizeOf(reduce.getResult());
-  return isa<EinsumOp>(op);
+  return isCall(op, LibraryCall::Matmul);
 }
 
 /// A sum of so few addends that a thread of a GPU takes them all.
@@ -107,6 +108,12 @@ bool Stored::takesAgain(Operation *sum, int64_t elements) const {
   constexpr int64_t mostReaders = kShortRow * kShortRow;
   return forGpu && isShort(sum) &&
          elements <= mostReaders * sizeOf(sum->getResult(0));
+}
+
+/// The sum over the last dimensions that an op is, or null.
+static ReduceOp rowSumOf(Operation *op) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return reduce && reducesRows(reduce) ? reduce : ReduceOp();
 }
 
 static bool hasSum(const Stored &stored, Value operand) {
@@ -137,9 +144,8 @@ static bool storeInnerSums(Stored &stored, Value root, int64_t rows,
   stored.forOperand(root, [&](Operation *op) {
     if (!isSum(op) || (takeAgain && stored.takesAgain(op, elements)))
       return true;
-    auto reduce = dyn_cast<ReduceOp>(op);
     int64_t size = sizeOf(op->getResult(0));
-    if (reduce && reducesRows(reduce) && size == rows)
+    if (rowSumOf(op) && size == rows)
       return true;
     // Few elements on the way: those instead of the sum.
     bool storeRoot = elements <= 4 * size;
@@ -154,8 +160,8 @@ static bool storeInnerSums(Stored &stored, Value root, int64_t rows,
 static int64_t rowsOfRoot(const Stored &stored, Value root) {
   int64_t rows = 0, own = 0;
   stored.forCone(root, [&](Operation *op) {
-    auto reduce = dyn_cast<ReduceOp>(op);
-    if (!reduce || !isSum(op) || !reducesRows(reduce) ||
+    ReduceOp reduce = rowSumOf(op);
+    if (!reduce || !isSum(op) ||
         sizeOf(root) % std::max<int64_t>(sizeOf(op->getResult(0)), 1) != 0)
       return true;
     rows = std::max(rows, sizeOf(op->getResult(0)));
@@ -195,7 +201,7 @@ static bool storeOperands(Stored &stored, Operation *op) {
                 !isCheapTable(stored, gather),
             gather.getTable());
     storeIf(hasSum(stored, gather.getIndex()), gather.getIndex());
-  } else if (isa<EinsumOp>(op)) {
+  } else if (isCall(op, LibraryCall::Matmul)) {
     for (Value operand : op->getOperands())
       storeIf(!isTrivial(stored, operand), operand);
   } else if (auto topK = dyn_cast<TopKOp>(op)) {
@@ -211,13 +217,11 @@ static bool storeOperands(Stored &stored, Operation *op) {
         storeInnerSums(stored, reduce.getX(),
                        reducesRows(reduce) ? sizeOf(reduce.getResult()) : -1,
                        /*takeAgain=*/isShort(reduce));
-  } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
-    Value x = broadcast.getX();
-    int64_t rank = typeOf(broadcast.getResult()).getRank();
-    bool keepsLast =
-        !broadcast.getDims().empty() && broadcast.getDims().back() == rank - 1;
-    bool isLarger =
-        sizeOf(x) >= 64 && sizeOf(broadcast.getResult()) >= 4 * sizeOf(x);
+  } else if (auto view = viewOf(op); view && view->kind == ViewKind::Repeat) {
+    Value x = op->getOperand(0), result = op->getResult(0);
+    bool keepsLast = !view->dims.empty() &&
+                     view->dims.back() == typeOf(result).getRank() - 1;
+    bool isLarger = sizeOf(x) >= 64 && sizeOf(result) >= 4 * sizeOf(x);
     bool isCostly = false;
     stored.forOperand(x, [&](Operation *op) {
       isCostly |= isExpensive(op);
@@ -228,9 +232,14 @@ static bool storeOperands(Stored &stored, Operation *op) {
   return changed;
 }
 
+/// True for an op of whose results other ops can pull elements.
+static bool isPulledFrom(Operation *op) {
+  return !isa<ScatterAddOp, CumsumOp, TopKOp, exec::PartialReduceOp>(op);
+}
+
 /// Results that no other op can pull elements of.
 static bool storeHardResults(Stored &stored, Operation *op) {
-  if (!isa<ScatterAddOp, CumsumOp, TopKOp, exec::PartialReduceOp, EinsumOp>(op))
+  if (isPulledFrom(op) && !isCall(op, LibraryCall::Matmul))
     return false;
   bool changed = false;
   for (Value result : op->getResults())
@@ -239,7 +248,7 @@ static bool storeHardResults(Stored &stored, Operation *op) {
         continue;
       // A table that rows are added to is filled with the other addend; its
       // shape does not matter.
-      auto root = isa<AddOp, ReshapeOp>(user)
+      auto root = isa<AddOp>(user) || isView(user, ViewKind::Rename)
                       ? scatterRootOf(user->getResult(0))
                       : std::nullopt;
       bool isRoot = root && result.hasOneUse() && root->scatter == op &&
@@ -256,17 +265,16 @@ static bool storeHardResults(Stored &stored, Operation *op) {
 /// elements one by one.
 static bool storeSumsUnderRoot(Stored &stored, Value root) {
   Operation *op = root.getDefiningOp();
-  if (!op || isa<ScatterAddOp, CumsumOp, TopKOp, exec::PartialReduceOp>(op) ||
-      isSum(op))
+  if (!op || !isPulledFrom(op) || isSum(op))
     return false;
   int64_t rows = rowsOfRoot(stored, root);
   bool changed = false;
   stored.forCone(root, [&](Operation *op) {
     if (!isSum(op) || stored.takesAgain(op, sizeOf(root)))
       return true;
-    auto reduce = dyn_cast<ReduceOp>(op);
+    ReduceOp reduce = rowSumOf(op);
     int64_t size = sizeOf(op->getResult(0));
-    bool isRow = reduce && reducesRows(reduce) && size == rows;
+    bool isRow = reduce && size == rows;
     if (isRow && (rows > 1 || sizeOf(root) <= 1 ||
                   sizeOf(reduce.getX()) == sizeOf(root)))
       return true;

@@ -4,8 +4,6 @@
 
 #include "Parts.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -93,32 +91,34 @@ void Reads::followArgument(Value argument, const Dims &dims) {
 }
 
 bool Reads::followView(Operation *op, const Dims &dims) {
-  return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case([&](BroadcastOp op) {
-        Dims from;
-        for (int64_t dim : op.getDims())
-          from.push_back(dims[dim]);
-        follow(op.getX(), from);
-        return true;
-      })
-      .Case([&](TransposeOp op) {
-        Dims from(dims.size());
-        for (auto [to, dim] : llvm::enumerate(op.getPerm()))
-          from[dim] = dims[to];
-        follow(op.getX(), from);
-        return true;
-      })
-      .Case([&](ReshapeOp op) {
-        follow(op.getX(),
-               beforeReshape(typeOf(op.getX()).getShape(),
-                             typeOf(op.getResult()).getShape(), dims));
-        return true;
-      })
-      .Case([&](SliceOp op) {
-        follow(op.getX(), dims);
-        return true;
-      })
-      .Default([](Operation *) { return false; });
+  std::optional<View> view = viewOf(op);
+  if (!view)
+    return false;
+  Value x = op->getOperand(0);
+  Dims from;
+  switch (view->kind) {
+  case ViewKind::Repeat:
+    for (int64_t dim : view->dims)
+      from.push_back(dims[dim]);
+    break;
+  case ViewKind::Turn:
+    from.resize(dims.size());
+    for (auto [to, dim] : llvm::enumerate(view->dims))
+      from[dim] = dims[to];
+    break;
+  case ViewKind::Rename:
+    from = beforeReshape(typeOf(x).getShape(),
+                         typeOf(op->getResult(0)).getShape(), dims);
+    break;
+  case ViewKind::Part:
+    from = dims;
+    break;
+  case ViewKind::Pad:
+  case ViewKind::Join:
+    return false;
+  }
+  follow(x, from);
+  return true;
 }
 
 void Reads::follow(Value value, const Dims &dims) {
@@ -130,7 +130,7 @@ void Reads::follow(Value value, const Dims &dims) {
     followArgument(value, dims);
     return;
   }
-  if (isa<ConstantOp, IotaOp>(op) || followView(op, dims))
+  if (isConstant(op) || isa<IotaOp>(op) || followView(op, dims))
     return;
   onlyPlain &= isa<ScalarOpInterface>(op);
   if (onlyPlain)

@@ -53,7 +53,7 @@ FactorGraph kerf::restrictTo(const FactorGraph &graph, const KeptStates &kept) {
 namespace {
 /// A table seen from one of its variables: entry (o, s, i) of [outer, states,
 /// inner].
-struct View {
+struct TableView {
   const CostTable *table;
   int64_t outer = 1, states = 1, inner = 1;
 };
@@ -61,9 +61,9 @@ struct View {
 constexpr int64_t kAlways = std::numeric_limits<int64_t>::min();
 } // namespace
 
-static View viewFrom(const FactorGraph &graph, const CostTable &table,
-                     int variable) {
-  View view{&table};
+static TableView viewFrom(const FactorGraph &graph, const CostTable &table,
+                          int variable) {
+  TableView view{&table};
   for (int v : table.variables)
     (v < variable    ? view.outer
      : v == variable ? view.states
@@ -73,7 +73,7 @@ static View viewFrom(const FactorGraph &graph, const CostTable &table,
 
 /// The most that the table grows when `from` is replaced by `to`; kAlways if
 /// `from` is not possible at all.
-static int64_t largestIncrease(const View &view, int from, int to) {
+static int64_t largestIncrease(const TableView &view, int from, int to) {
   int64_t most = kAlways;
   for (int64_t o = 0; o < view.outer; ++o) {
     const int64_t *slab = &view.table->costs[o * view.states * view.inner];
@@ -87,10 +87,10 @@ static int64_t largestIncrease(const View &view, int from, int to) {
 }
 
 /// Whether `from` can always be replaced by `to`.
-static bool dominated(const std::vector<View> &views, int from, int to) {
+static bool dominated(const std::vector<TableView> &views, int from, int to) {
   int64_t total = 0;
   bool impossible = false;
-  for (const View &view : views) {
+  for (const TableView &view : views) {
     int64_t increase = largestIncrease(view, from, to);
     impossible |= increase == kAlways;
     total = increase == kAlways ? total : addCost(total, increase);
@@ -99,7 +99,7 @@ static bool dominated(const std::vector<View> &views, int from, int to) {
 }
 
 /// Removes dominated states of one variable; true if there were any.
-static bool removeDominated(const std::vector<View> &views,
+static bool removeDominated(const std::vector<TableView> &views,
                             std::vector<int> &states) {
   size_t before = states.size();
   for (size_t i = states.size(); i-- > 0 && states.size() > 1;)
@@ -115,7 +115,7 @@ static bool removeDominated(const std::vector<View> &views,
 /// one that lost a state: for others nothing has changed.
 static bool removeDominated(const FactorGraph &graph, KeptStates &kept,
                             std::vector<bool> &open) {
-  std::vector<std::vector<View>> views(graph.domains.size());
+  std::vector<std::vector<TableView>> views(graph.domains.size());
   for (const CostTable &table : graph.tables)
     for (int variable : table.variables)
       if (open[variable])

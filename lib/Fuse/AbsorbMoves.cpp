@@ -35,17 +35,18 @@ namespace {
 /// What a kernel reads: another kernel's result, perhaps reshaped.
 struct Read {
   spmd::FusedOp maker;
-  llvm::SmallVector<ReshapeOp> views; ///< the first of them reads the result
+  llvm::SmallVector<Operation *> views; ///< the first of them reads the result
 };
 } // namespace
 
 static Read readOf(Value value, Block *block) {
   Read read;
-  while (auto view = value.getDefiningOp<ReshapeOp>()) {
+  while (isView(value, ViewKind::Rename)) {
+    Operation *view = value.getDefiningOp();
     if (view->getBlock() != block)
       return {};
     read.views.insert(read.views.begin(), view);
-    value = view.getX();
+    value = view->getOperand(0);
   }
   auto maker = value.getDefiningOp<spmd::FusedOp>();
   if (maker && maker->getBlock() == block && maker->getNumResults() == 1)
@@ -59,25 +60,29 @@ static bool hasOnly(spmd::FusedOp kernel,
 }
 
 static bool isSlice(spmd::FusedOp kernel) {
-  return kernel && hasOnly(kernel, llvm::IsaPred<SliceOp, ReshapeOp>);
+  return kernel && hasOnly(kernel, [](Operation &op) {
+           return isView(&op, ViewKind::Part, ViewKind::Rename);
+         });
 }
 
 static bool isConcat(spmd::FusedOp kernel) {
-  return hasOnly(kernel, llvm::IsaPred<ConcatOp, SliceOp, ReshapeOp>);
+  return hasOnly(kernel, [](Operation &op) {
+    return isView(&op, ViewKind::Join, ViewKind::Part, ViewKind::Rename);
+  });
 }
 
 /// True for a kernel that asks its operands for elements where it makes its
 /// own, at places that are known when it is compiled.
 static bool pulls(spmd::FusedOp kernel) {
   return hasOnly(kernel, [](Operation &op) {
-    return !isa<EinsumOp, GatherOp, ScatterAddOp, CumsumOp, TopKOp,
-                TransposeOp>(op) &&
-           !getOwnKernel(&op);
+    bool isMoved = isView(&op, ViewKind::Part, ViewKind::Rename, ViewKind::Pad,
+                          ViewKind::Join);
+    return (isPulled(op) || isMoved || isa<ReduceOp>(op)) && !getOwnKernel(&op);
   });
 }
 
 /// True for a kernel whose elements can be computed one by one.
-static bool isPulled(spmd::FusedOp kernel) {
+static bool isPulledWhole(spmd::FusedOp kernel) {
   return kernel && pulls(kernel) &&
          hasOnly(kernel, [](Operation &op) { return !isa<ReduceOp>(op); });
 }
@@ -87,7 +92,7 @@ static bool isPulledByAll(Value value, Block *block) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     if (user->getBlock() != block)
       return false;
-    if (isa<ReshapeOp>(user))
+    if (isView(user, ViewKind::Rename))
       return isPulledByAll(user->getResult(0), block);
     auto reader = dyn_cast<spmd::FusedOp>(user);
     return reader && pulls(reader);
@@ -102,7 +107,7 @@ static bool isTaken(spmd::FusedOp kernel) {
 
 /// True if one op reads a value, perhaps reshaped.
 static bool hasOneReader(Value value) {
-  while (value.hasOneUse() && isa<ReshapeOp>(*value.user_begin()))
+  while (value.hasOneUse() && isView(*value.user_begin(), ViewKind::Rename))
     value = value.user_begin()->getResult(0);
   return value.hasOneUse();
 }
@@ -158,8 +163,9 @@ static spmd::FusedOp absorb(spmd::FusedOp reader, Value value,
     outside.map(operand, body.addArgument(operand.getType(), operand.getLoc()));
   builder.setInsertionPointToStart(&body);
   Value made = copyBody(maker, builder, outside).front();
-  for (ReshapeOp view : read.views)
-    made = ReshapeOp::create(builder, view.getLoc(), view.getType(), made);
+  for (Operation *view : read.views)
+    made = ReshapeOp::create(builder, view->getLoc(),
+                             view->getResult(0).getType(), made);
   outside.map(value, made);
   spmd::YieldOp::create(builder, reader.getLoc(),
                         copyBody(reader, builder, outside));
@@ -170,9 +176,9 @@ static spmd::FusedOp absorb(spmd::FusedOp reader, Value value,
 
 /// Erases what nothing reads any more: what it read has a reader less.
 static void eraseUnread(const Read &read) {
-  for (ReshapeOp view : llvm::reverse(read.views))
-    if (view.use_empty())
-      view.erase();
+  for (Operation *view : llvm::reverse(read.views))
+    if (view->use_empty())
+      view->erase();
   if (read.maker->use_empty())
     read.maker->erase();
 }
@@ -207,7 +213,7 @@ static void absorbMoves(Block &block) {
   for (spmd::FusedOp kernel : kernelsOf(block))
     if (isConcat(kernel))
       absorbInto(kernel, [&](spmd::FusedOp maker) {
-        return isPulled(maker) && hasOneReader(maker->getResult(0));
+        return isPulledWhole(maker) && hasOneReader(maker->getResult(0));
       });
 }
 

@@ -16,27 +16,33 @@ static bool isLibraryNumber(Value value) {
 /// Products of 8-bit floats; `kerf-widen-products` leaves those that libraries
 /// take.
 static bool isFloat8Product(Operation *op) {
-  auto einsum = dyn_cast<EinsumOp>(op);
-  return einsum && isFloat8(einsum.getLhs().getType()) &&
-         isFloat8(einsum.getRhs().getType());
+  return llvm::all_of(op->getOperandTypes(), isFloat8);
 }
 
-bool kerf::isLibraryOp(Operation *op) {
-  if (isa<AttentionOp, AttentionBackwardOp, GroupedMatmulOp,
-          GroupedWeightGradientOp>(op))
-    return isLibraryNumber(op->getOperand(0));
-  return getMatmulForm(op).has_value() &&
+bool kerf::isLibraryMatmul(Operation *op) {
+  return isCall(op, LibraryCall::Matmul) && getMatmulForm(op) &&
          (isFloat8Product(op) ||
           llvm::all_of(op->getOperands(), isLibraryNumber)) &&
          isLibraryNumber(op->getResult(0));
 }
 
+bool kerf::isLibraryOp(Operation *op) {
+  std::optional<LibraryCall> call = libraryCallOf(op);
+  if (call && *call != LibraryCall::Matmul)
+    return isLibraryNumber(op->getOperand(0));
+  return isLibraryMatmul(op);
+}
+
+/// Attention takes and gives its tensors with strides.
+static bool isAttention(Operation *op) {
+  return isa_and_nonnull<AttentionOpInterface>(op);
+}
+
 /// True when only attention reads the value, perhaps as heads.
 static bool isReadByAttentionOnly(Value value) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
-    if (isa<AttentionOp, AttentionBackwardOp>(user))
-      return true;
-    return isa<ReshapeOp>(user) && isReadByAttentionOnly(user->getResult(0));
+    return isAttention(user) || (isView(user, ViewKind::Rename) &&
+                                 isReadByAttentionOnly(user->getResult(0)));
   });
 }
 
@@ -45,16 +51,16 @@ static bool isWrittenByAttention(Value value) {
   if (!value.hasOneUse())
     return false;
   Operation *def = value.getDefiningOp();
-  if (auto reshape = dyn_cast_or_null<ReshapeOp>(def))
-    return isWrittenByAttention(reshape.getX());
-  return isa_and_nonnull<AttentionBackwardOp>(def);
+  if (isView(def, ViewKind::Rename))
+    return isWrittenByAttention(def->getOperand(0));
+  return isCall(def, LibraryCall::AttentionGradient);
 }
 
-/// True for a slice whose elements lie together in a dense operand: whole in
+/// True for a part whose elements lie together in a dense operand: whole in
 /// all dimensions after the first of more than one index.
-static bool isAdjacent(SliceOp slice) {
-  auto from = typeOf(slice.getX()).getShape();
-  auto to = typeOf(slice.getResult()).getShape();
+static bool isAdjacent(Operation *part) {
+  auto from = typeOf(part->getOperand(0)).getShape();
+  auto to = typeOf(part->getResult(0)).getShape();
   size_t d = 0;
   while (d < to.size() && to[d] == 1)
     ++d;
@@ -64,8 +70,8 @@ static bool isAdjacent(SliceOp slice) {
 /// True where the buffer of a value is for nothing but it and its views.
 static bool isAlone(Value value) {
   return llvm::none_of(value.getUsers(), [](Operation *user) {
-    return isa<spmd::WriteOp, spmd::AccumulateOp, YieldOp, ConcatOp, RepeatOp>(
-        user);
+    return isa<spmd::WriteOp, spmd::AccumulateOp, YieldOp, RepeatOp>(user) ||
+           isView(user, ViewKind::Join);
   });
 }
 
@@ -74,46 +80,54 @@ bool kerf::canLengthen(Value value) {
   if (auto param = dyn_cast_or_null<ParamOp>(def))
     return !param.isPerIteration();
   bool isProduct =
-      isa_and_nonnull<LinearOp, MatmulOp, EinsumOp, GroupedWeightGradientOp>(
-          def) &&
-      isLibraryOp(def);
+      isLibraryMatmul(def) ||
+      (isCall(def, LibraryCall::GroupedGradient) && isLibraryOp(def));
   if (isProduct || isa_and_nonnull<spmd::AllGatherOp>(def))
     return isAlone(value);
-  if (isa_and_nonnull<ReshapeOp, spmd::WaitOp>(def))
+  if (isView(def, ViewKind::Rename) || isa_and_nonnull<spmd::WaitOp>(def))
     return isAlone(value) && canLengthen(def->getOperand(0));
   // A gathered weight without the padding of its pieces, which nobody reads.
-  auto slice = dyn_cast_or_null<SliceOp>(def);
-  return slice && isAdjacent(slice) && isAlone(value) &&
-         llvm::all_of(slice.getOffsets(), [](int64_t x) { return x == 0; }) &&
-         slice.getX().hasOneUse() && !slice.getX().getDefiningOp<ParamOp>() &&
-         canLengthen(slice.getX());
+  if (!isView(def, ViewKind::Part))
+    return false;
+  Value whole = def->getOperand(0);
+  return isAdjacent(def) && isAlone(value) && viewOf(def)->isAtStart() &&
+         whole.hasOneUse() && !whole.getDefiningOp<ParamOp>() &&
+         canLengthen(whole);
 }
 
 /// True for a value with a few more rows, for which its buffer has room.
-static bool isLengthened(PadOp pad) {
-  auto isZero = [](int64_t count) { return count == 0; };
-  return llvm::all_of(pad.getLow(), isZero) && !pad.getHigh().empty() &&
-         pad.getHigh()[0] * 8 <= typeOf(pad.getX()).getDimSize(0) &&
-         llvm::all_of(pad.getHigh().drop_front(), isZero) &&
-         canLengthen(pad.getX());
+static bool isLengthened(Operation *pad) {
+  auto from = typeOf(pad->getOperand(0)).getShape();
+  auto to = typeOf(pad->getResult(0)).getShape();
+  return viewOf(pad)->isAtStart() && !from.empty() &&
+         (to[0] - from[0]) * 8 <= from[0] &&
+         to.drop_front() == from.drop_front() &&
+         canLengthen(pad->getOperand(0));
 }
 
 bool kerf::isStridedView(Operation *op) {
-  if (isa<ReshapeOp>(op))
+  std::optional<View> view = viewOf(op);
+  if (!view)
+    return false;
+  switch (view->kind) {
+  case ViewKind::Rename:
     return true;
-  if (auto pad = dyn_cast<PadOp>(op))
-    return isLengthened(pad);
-  if (auto slice = dyn_cast<SliceOp>(op))
-    return isAdjacent(slice) || isReadByAttentionOnly(slice.getResult());
-  // Channels must stay adjacent: parts lie side by side in the last dimension.
-  if (auto concat = dyn_cast<ConcatOp>(op))
-    return concat.getDim() == typeOf(concat.getResult()).getRank() - 1 &&
-           llvm::all_of(concat.getInputs(), isWrittenByAttention);
-  return false;
+  case ViewKind::Pad:
+    return isLengthened(op);
+  case ViewKind::Part:
+    return isAdjacent(op) || isReadByAttentionOnly(op->getResult(0));
+  case ViewKind::Join: // channels stay adjacent: parts are side by side in them
+    return view->dims[0] == typeOf(op->getResult(0)).getRank() - 1 &&
+           llvm::all_of(op->getOperands(), isWrittenByAttention);
+  case ViewKind::Turn:
+  case ViewKind::Repeat:
+    return false;
+  }
+  llvm_unreachable("covered switch");
 }
 
-bool kerf::keepsPowers(CastOp cast) {
-  Type to = typeOf(cast.getResult()).getElementType();
+bool kerf::keepsPowers(Operation *conversion) {
+  Type to = typeOf(conversion->getResult(0)).getElementType();
   return to.isF32() || to.isBF16() || to.isF64();
 }
 
@@ -141,9 +155,10 @@ bool kerf::isPowerOfTwo(Value value) {
     return holdsUnits(read);
   if (auto reduce = dyn_cast_or_null<spmd::AllReduceOp>(def))
     return reduce.getKind() == ReduceKind::Max && isPowerOfTwo(reduce.getX());
-  if (auto cast = dyn_cast_or_null<CastOp>(def))
-    return keepsPowers(cast) && isPowerOfTwo(cast.getX());
-  if (isa_and_nonnull<spmd::WaitOp, ReshapeOp, SliceOp, ConcatOp>(def))
+  if (isConversion(def))
+    return keepsPowers(def) && isPowerOfTwo(def->getOperand(0));
+  if (isa_and_nonnull<spmd::WaitOp>(def) ||
+      isView(def, ViewKind::Rename, ViewKind::Part, ViewKind::Join))
     return llvm::all_of(def->getOperands(), isPowerOfTwo);
   return isa_and_nonnull<UnitOp, PowerOfTwoOp>(def);
 }
@@ -151,18 +166,18 @@ bool kerf::isPowerOfTwo(Value value) {
 /// True for scalars made of powers of two and constants: cheaper to make than
 /// to launch a kernel for.
 static bool isOfUnits(Operation *op) {
-  return isa<CastOp, DivOp, MulOp>(op) &&
+  return (isConversion(op) || isa<DivOp, MulOp>(op)) &&
          typeOf(op->getResult(0)).getRank() == 0 &&
          llvm::all_of(op->getOperands(), [](Value value) {
            Operation *def = value.getDefiningOp();
-           return def && (isa<ConstantOp>(def) || isPowerOfTwo(value) ||
-                          isOfUnits(def));
+           return def &&
+                  (isConstant(def) || isPowerOfTwo(value) || isOfUnits(def));
          });
 }
 
 bool kerf::isKernelSource(Operation *op) {
-  return isa<ConstantOp>(op) ||
-         (isa<IotaOp>(op) && op->getNumOperands() == 0) || isOfUnits(op);
+  bool isNumbers = isa<EvaluateOpInterface>(op) && op->getNumOperands() == 0;
+  return isNumbers || isOfUnits(op);
 }
 
 bool kerf::isKernelOp(Operation *op) {
@@ -237,17 +252,21 @@ static KernelKind kindOf(ReduceOp reduce, llvm::ArrayRef<int64_t> space) {
 
 bool kerf::isReadTurned(BlockArgument argument) {
   return !argument.use_empty() &&
-         llvm::all_of(argument.getUsers(), llvm::IsaPred<TransposeOp>);
+         llvm::all_of(argument.getUsers(), [](Operation *user) {
+           return isView(user, ViewKind::Turn);
+         });
 }
 
 bool kerf::isReadInParts(BlockArgument argument) {
   return !argument.use_empty() &&
-         llvm::all_of(argument.getUsers(), llvm::IsaPred<SliceOp>);
+         llvm::all_of(argument.getUsers(), [](Operation *user) {
+           return isView(user, ViewKind::Part);
+         });
 }
 
-/// True for a slice or a reshape of what lies in memory: another address.
+/// True for a part or a renaming of what lies in memory: another address.
 static bool isAddress(Operation &op) {
-  if (!isa<SliceOp, ReshapeOp>(op))
+  if (!isView(&op, ViewKind::Part, ViewKind::Rename))
     return false;
   Operation *maker = op.getOperand(0).getDefiningOp();
   return !maker || isAddress(*maker);
@@ -256,27 +275,40 @@ static bool isAddress(Operation &op) {
 /// True for an address that others are made of, and nothing else.
 static bool isMovedOnly(Operation &op) {
   return isAddress(op) && !op.use_empty() &&
-         llvm::all_of(op.getUsers(), llvm::IsaPred<SliceOp, ReshapeOp>);
+         llvm::all_of(op.getUsers(), [](Operation *user) {
+           return isView(user, ViewKind::Part, ViewKind::Rename);
+         });
+}
+
+/// True for numbers that are counted or written down: each loop has its own.
+static bool isCounted(Operation &op) {
+  return isConstant(&op) || isa<IotaOp>(op);
+}
+
+bool kerf::isPulled(Operation &op) {
+  bool isSource =
+      isa<EvaluateOpInterface>(op) && !isCall(&op, LibraryCall::Matmul) &&
+      llvm::all_of(op.getOperands(),
+                   [](Value value) { return typeOf(value).getRank() == 0; });
+  return isa<ScalarOpInterface>(op) || isView(&op, ViewKind::Repeat) ||
+         isSource;
 }
 
 static KernelKind kindOf(Operation &op, llvm::ArrayRef<int64_t> space) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return kindOf(reduce, space);
   // Only the address of what is read is another.
-  if (auto transpose = dyn_cast<TransposeOp>(op);
-      transpose && isa<BlockArgument>(transpose.getX()) &&
-      typeOf(transpose.getResult()).getShape() == space)
+  bool isTurnedRead =
+      isView(&op, ViewKind::Turn) && isa<BlockArgument>(op.getOperand(0));
+  if ((isTurnedRead || isAddress(op)) &&
+      typeOf(op.getResult(0)).getShape() == space)
     return KernelKind::Pointwise;
   if (isMovedOnly(op))
     return KernelKind::Pointwise;
-  if (isAddress(op) && typeOf(op.getResult(0)).getShape() == space)
-    return KernelKind::Pointwise;
-  if (isa<EinsumOp, GatherOp, ScatterAddOp, CumsumOp, TopKOp, TransposeOp,
-          SliceOp, PadOp, ConcatOp, ReshapeOp>(op) ||
-      getOwnKernel(&op))
+  if (!isPulled(op) || getOwnKernel(&op))
     return KernelKind::Other;
   for (Value result : op.getResults())
-    if (!fits(typeOf(result).getShape(), space) && !isa<ConstantOp, IotaOp>(op))
+    if (!fits(typeOf(result).getShape(), space) && !isCounted(op))
       return KernelKind::Other;
   return KernelKind::Pointwise;
 }
@@ -311,6 +343,7 @@ llvm::SmallVector<Block *> kerf::kernelBlocks(Operation *root) {
 
 void kerf::eraseUnread(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isa<spmd::FusedOp, ReshapeOp>(op) && isOpTriviallyDead(&op))
+    if ((isa<spmd::FusedOp>(op) || isView(&op, ViewKind::Rename)) &&
+        isOpTriviallyDead(&op))
       op.erase();
 }

@@ -11,6 +11,9 @@ namespace kerf {
 /// device's own routine) computes.
 bool isLibraryOp(mlir::Operation *op);
 
+/// Of those, the contractions.
+bool isLibraryMatmul(mlir::Operation *op);
+
 /// True for an op that only renames elements, so that its operand's or result's
 /// buffer serves for both: reshapes; slices whose elements lie together (a
 /// gathered weight without its padding), or that only attention reads, which
@@ -30,8 +33,8 @@ bool isKernelOp(mlir::Operation *op);
 /// unit.
 bool isKernelSource(mlir::Operation *op);
 
-/// True for a cast to a type with the exponents of f32 at least.
-bool keepsPowers(CastOp cast);
+/// True for a conversion to a type with the exponents of f32 at least.
+bool keepsPowers(mlir::Operation *conversion);
 
 /// `start` with the first number that names nothing in the program yet.
 std::string newBufferName(spmd::ProgramOp program, llvm::StringRef start);
@@ -52,6 +55,10 @@ void eraseUnread(mlir::Block &block);
 /// Name of the attribute of a kernel that says what it computes, for traces:
 /// "layer_norm+add".
 inline constexpr llvm::StringLiteral kKindAttrName = "spmd.kind";
+
+/// True for a plain op whose elements follow from those of its operands at the
+/// same place, or from the place alone.
+bool isPulled(mlir::Operation &op);
 
 /// How a kernel's loops run.
 enum class KernelKind {

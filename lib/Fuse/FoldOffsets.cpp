@@ -201,17 +201,10 @@ struct FoldOffsetsPass : kerf::impl::FoldOffsetsPassBase<FoldOffsetsPass> {
   void runOnOperation() override {
     getOperation().walk([](spmd::ProgramOp program) {
       Folder folder{program};
-      llvm::SmallVector<Operation *> attentions;
-      program.walk([&](Operation *op) {
-        if (isa<AttentionOp, AttentionBackwardOp>(op))
-          attentions.push_back(op);
-      });
-      for (Operation *op : attentions) {
-        if (auto forward = dyn_cast<AttentionOp>(op))
-          folder.foldIn(op, forward.getOffsets());
-        else
-          folder.foldIn(op, cast<AttentionBackwardOp>(op).getOffsets());
-      }
+      llvm::SmallVector<AttentionOpInterface> attentions;
+      program.walk([&](AttentionOpInterface op) { attentions.push_back(op); });
+      for (AttentionOpInterface op : attentions)
+        folder.foldIn(op, op.getOffsets());
       dropUnused(program);
     });
   }

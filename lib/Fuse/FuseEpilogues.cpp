@@ -55,8 +55,7 @@ static Type elementOf(Value value) { return typeOf(value).getElementType(); }
 /// The form of a product that a library computes, without a batch and with a
 /// dense result; or nothing. Those of 8-bit floats have rules of their own.
 static std::optional<MatmulForm> formOf(Operation *op) {
-  if (!op || !isa<LinearOp, MatmulOp, EinsumOp>(op) || !isLibraryOp(op) ||
-      llvm::any_of(op->getOperandTypes(), isFloat8))
+  if (!isLibraryMatmul(op) || llvm::any_of(op->getOperandTypes(), isFloat8))
     return std::nullopt;
   std::optional<MatmulForm> form = getMatmulForm(op);
   bool fits =
@@ -87,12 +86,12 @@ static bool isMadeByKernel(Value value) {
   return def && isKernelOp(def);
 }
 
-/// A cast that only `reduce` reads, or null.
-static CastOp castFor(ReduceOp reduce) {
-  auto cast = reduce.getX().getDefiningOp<CastOp>();
-  return cast && cast->hasOneUse() && cast->getBlock() == reduce->getBlock()
-             ? cast
-             : CastOp();
+/// A conversion that only `reduce` reads, or null.
+static Operation *conversionFor(ReduceOp reduce) {
+  Operation *made = reduce.getX().getDefiningOp();
+  bool isSole = isConversion(made) && made->hasOneUse() &&
+                made->getBlock() == reduce->getBlock();
+  return isSole ? made : nullptr;
 }
 
 /// True if all readers of `value` stand behind `op` in its block.
@@ -161,14 +160,13 @@ static bool isF32Scalar(Value value) {
 static bool collectScale(Value scale, Block *block,
                          llvm::SetVector<Operation *> &ops, int &powers) {
   Operation *def = scale.getDefiningOp();
-  if (isF32Scalar(scale) && isPowerOfTwo(scale) && !isa<CastOp>(def)) {
+  if (isF32Scalar(scale) && isPowerOfTwo(scale) && !isConversion(def)) {
     ++powers;
     return true;
   }
-  if (!isa_and_nonnull<CastOp, MulOp>(def) || def->getBlock() != block ||
-      typeOf(scale).getRank() != 0)
-    return false;
-  if (auto cast = dyn_cast<CastOp>(def); cast && !keepsPowers(cast))
+  if ((!isConversion(def) && !isa_and_nonnull<MulOp>(def)) ||
+      def->getBlock() != block || typeOf(scale).getRank() != 0 ||
+      (isConversion(def) && !keepsPowers(def)))
     return false;
   for (Value operand : def->getOperands())
     if (!collectScale(operand, block, ops, powers))
@@ -181,18 +179,17 @@ static bool collectScale(Value scale, Block *block,
 /// as well are computed for them outside, too.
 static void fuseScale(MulOp mul, bool wide) {
   Operation *product = mul.getLhs().getDefiningOp();
-  auto factor = mul.getRhs().getDefiningOp<BroadcastOp>();
-  if (!product || !isa<LinearOp, MatmulOp, EinsumOp>(product) ||
-      !isLibraryOp(product) || product->getBlock() != mul->getBlock() ||
-      !mul.getLhs().hasOneUse() || !factor || !factor.getDims().empty() ||
-      product->getNumOperands() != 2 ||
+  Operation *factor = mul.getRhs().getDefiningOp();
+  if (!isLibraryMatmul(product) || product->getBlock() != mul->getBlock() ||
+      !mul.getLhs().hasOneUse() || !isView(factor, ViewKind::Repeat) ||
+      !viewOf(factor)->dims.empty() || product->getNumOperands() != 2 ||
       (!wide && !llvm::all_of(product->getOperandTypes(), isFloat8)))
     return;
   std::optional<MatmulForm> form = getMatmulForm(product);
   llvm::SetVector<Operation *> scalars;
   int powers = 0;
   if (!form || form->batch != 1 ||
-      !collectScale(factor.getX(), mul->getBlock(), scalars, powers) ||
+      !collectScale(factor->getOperand(0), mul->getBlock(), scalars, powers) ||
       powers > 2)
     return;
   llvm::SmallVector<Operation *> members = {product};
@@ -258,7 +255,7 @@ static void fuseGeluBackward(GeluBackwardOp backward) {
     sums.push_back(sum);
   }
   for (Operation *user : backward->getUsers())
-    if (isa<CastOp>(user) && user->hasOneUse() &&
+    if (isConversion(user) && user->hasOneUse() &&
         isa<ReduceOp>(*user->user_begin()))
       sums.push_back(user); // a sum of rows that another product may take
   if (!isReadByKernel(backward.getResult(), sums))
@@ -289,11 +286,11 @@ static Operation *findProductOver(Value value, Type type, Block *block) {
 static void fuseRowSum(ReduceOp reduce) {
   if (!isRowSum(reduce))
     return;
-  CastOp cast = castFor(reduce);
-  Value rows = cast ? cast.getX() : reduce.getX();
+  Operation *conversion = conversionFor(reduce);
+  Value rows = conversion ? conversion->getOperand(0) : reduce.getX();
   llvm::SmallVector<Operation *> sums = {reduce};
-  if (cast)
-    sums = {cast, reduce};
+  if (conversion)
+    sums = {conversion, reduce};
   Operation *product =
       findProductOver(rows, elementOf(reduce.getResult()), reduce->getBlock());
   if (!product || isMadeByKernel(rows) || isReadByKernel(rows, sums) ||

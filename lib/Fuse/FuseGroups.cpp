@@ -524,7 +524,7 @@ static OpOperand *tableOf(spmd::FusedOp combine) {
   OpOperand *table = nullptr;
   combine.getBody().front().walk([&](GatherOp gather) {
     Value from = gather.getTable();
-    while (isa_and_nonnull<ReshapeOp, CastOp>(from.getDefiningOp()))
+    while (isView(from, ViewKind::Rename) || isConversion(from.getDefiningOp()))
       from = from.getDefiningOp()->getOperand(0);
     if (auto argument = dyn_cast<BlockArgument>(from))
       table = &combine->getOpOperand(argument.getArgNumber());
@@ -542,29 +542,32 @@ static bool isPlainSum(spmd::FusedOp fused) {
                         return cast<RankedTensorType>(type).getShape() == shape;
                       }) &&
          llvm::all_of(fused.getBody().front().without_terminator(),
-                      llvm::IsaPred<AddOp, SubOp, CastOp>);
+                      [](Operation &op) {
+                        return isConversion(&op) || isa<AddOp, SubOp>(op);
+                      });
 }
 
 /// The kernel that makes a table for one reader; what only renames its elements
 /// goes into the kernel.
 static spmd::FusedOp makerOf(OpOperand &table) {
   Value value = table.get();
-  auto reshape = value.getDefiningOp<ReshapeOp>();
-  Value made = reshape ? reshape.getX() : value;
+  Operation *renamed =
+      isView(value, ViewKind::Rename) ? value.getDefiningOp() : nullptr;
+  Value made = renamed ? renamed->getOperand(0) : value;
   auto maker = made.getDefiningOp<spmd::FusedOp>();
   if (!maker || maker->getBlock() != table.getOwner()->getBlock() ||
       !value.hasOneUse() || !made.hasOneUse() || !isPlainSum(maker))
     return {};
-  if (!reshape)
+  if (!renamed)
     return maker;
   Operation *yield = maker.getBody().front().getTerminator();
   OpBuilder inside(yield);
   yield->setOperand(0,
-                    ReshapeOp::create(inside, reshape.getLoc(), value.getType(),
-                                      yield->getOperand(0)));
+                    ReshapeOp::create(inside, renamed->getLoc(),
+                                      value.getType(), yield->getOperand(0)));
   made.setType(cast<RankedTensorType>(value.getType()));
   value.replaceAllUsesWith(made);
-  reshape->erase();
+  renamed->erase();
   return maker;
 }
 

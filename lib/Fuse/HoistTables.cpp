@@ -72,7 +72,8 @@ struct Cone {
     for (Value operand : op->getOperands())
       if (isClosed)
         add(operand);
-    isCostly |= isa<SinOp, CosOp, ExpOp, LogOp, TanhOp, ErfOp, PowOp>(op);
+    auto scalar = dyn_cast<ScalarOpInterface>(op);
+    isCostly |= scalar && scalar.isExpensive();
     ops.insert(op);
   }
 };
@@ -86,9 +87,12 @@ struct Table {
 
 /// True for an operand of `op` that code generation would store for it: each
 /// element is read again and again along leading dimensions.
-static bool isSpread(BroadcastOp op) {
-  auto x = typeOf(op.getX()), result = typeOf(op.getResult());
-  return !op.getDims().empty() && op.getDims().back() == result.getRank() - 1 &&
+static bool isSpread(Operation *op) {
+  std::optional<View> view = viewOf(op);
+  if (!view || view->kind != ViewKind::Repeat)
+    return false;
+  auto x = typeOf(op->getOperand(0)), result = typeOf(op->getResult(0));
+  return !view->dims.empty() && view->dims.back() == result.getRank() - 1 &&
          x.getNumElements() >= 64 &&
          result.getNumElements() >= 4 * x.getNumElements();
 }
@@ -138,17 +142,18 @@ private:
 } // namespace
 
 void Hoister::find() {
-  program.walk([&](BroadcastOp op) {
+  program.walk([&](ViewOpInterface op) {
     auto fused = dyn_cast<spmd::FusedOp>(op->getParentOp());
     if (!fused || fused->getParentOfType<spmd::FuncOp>() == prologue ||
         !isSpread(op))
       return;
-    Cone cone(op.getX());
+    Value x = op->getOperand(0);
+    Cone cone(x);
     if (!cone.isClosed || !cone.isCostly)
       return;
-    Table &table = tables[describe(op.getX())];
-    if (!llvm::is_contained(table.readers, op.getX()))
-      table.readers.push_back(op.getX());
+    Table &table = tables[describe(x)];
+    if (!llvm::is_contained(table.readers, x))
+      table.readers.push_back(x);
     changed.insert(fused);
   });
 }

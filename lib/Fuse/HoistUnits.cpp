@@ -140,9 +140,9 @@ void Hoister::makeLoop(Layers layers, llvm::ArrayRef<Unit *> units) {
     UnitOp op = unit->ops[0];
     PlainBuilder p{inside, op.getLoc()};
     Operation *weight = inside.clone(*weightOf(op));
-    auto own = cast<UnitOp>(inside.clone(*op.getOperation()));
-    own.getXMutable().assign(weight->getResult(0));
-    Value spread = p.broadcast(own, {}, line.getShape());
+    Operation *own = inside.clone(*op.getOperation());
+    own->setOperand(0, weight->getResult(0));
+    Value spread = p.broadcast(own->getResult(0), {}, line.getShape());
     setPhase(spread.getDefiningOp(), getPhase(op));
     results.push_back(spread);
   }

@@ -41,8 +41,8 @@ using namespace kerf;
 
 /// Ops that know rows of experts.
 static bool isReader(Operation *op) {
-  return isa<DispatchOp, CombineOp, CombineWeightGradientOp, GroupedMatmulOp,
-             GroupedWeightGradientOp>(op);
+  return isa<DispatchOp, CombineOp, CombineWeightGradientOp>(op) ||
+         isCall(op, LibraryCall::GroupedMatmul, LibraryCall::GroupedGradient);
 }
 
 /// The operands of a reader that are slots or sizes.
@@ -73,7 +73,7 @@ private:
 
 /// Whether a value, or what it is cast to, is only summed over the groups.
 static bool isSummed(Operation *op) {
-  if (isa<CastOp>(op))
+  if (isConversion(op))
     return llvm::all_of(op->getUsers(), isSummed);
   auto sum = dyn_cast<ReduceOp>(op);
   return sum && sum.getKind() == ReduceKind::Sum &&
@@ -193,23 +193,24 @@ static void joinReader(Operation *op) {
     shape[0] = 1;
     return shape;
   };
-  bool isProduct = isa<GroupedMatmulOp, GroupedWeightGradientOp>(op);
+  bool isMatmul = isCall(op, LibraryCall::GroupedMatmul);
+  bool isDispatch = isa<DispatchOp>(op);
+  bool isProduct = isMatmul || isCall(op, LibraryCall::GroupedGradient);
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = typeOf(operand.get());
     bool isInteger = type.getElementType().isInteger(32);
     // Of what a product reads weights have experts in front; of what moves
     // rows, tokens are no tables.
-    bool isRows = isProduct
-                      ? !isInteger && !(isa<GroupedMatmulOp>(op) &&
-                                        operand.getOperandNumber() == 1)
-                      : !isa<DispatchOp>(op) && operand.getOperandNumber() == 0;
+    bool isRows =
+        isProduct ? !isInteger && !(isMatmul && operand.getOperandNumber() == 1)
+                  : !isDispatch && operand.getOperandNumber() == 0;
     if (isRows)
       operand.set(marked(p.reshape(operand.get(), joined(type))));
     else if (isInteger && type.getRank() == 2)
       operand.set(
           marked(p.slice(operand.get(), {0, 0}, {1, type.getShape().back()})));
   }
-  if (!isa<DispatchOp, GroupedMatmulOp>(op))
+  if (!isMatmul && !isDispatch)
     return;
   Value result = op->getResult(0);
   auto type = typeOf(result);

@@ -13,11 +13,11 @@ using namespace kerf;
 /// The pads whose sum `value` is; fails when another op takes part. Sums with
 /// several readers stay whole.
 static LogicalResult collectPads(Value value, bool isRoot,
-                                 llvm::SmallVectorImpl<PadOp> &pads) {
+                                 llvm::SmallVectorImpl<Operation *> &pads) {
   if (!isRoot && !value.hasOneUse())
     return failure();
-  if (auto pad = value.getDefiningOp<PadOp>()) {
-    pads.push_back(pad);
+  if (isView(value, ViewKind::Pad)) {
+    pads.push_back(value.getDefiningOp());
     return success();
   }
   auto add = value.getDefiningOp<AddOp>();
@@ -28,10 +28,12 @@ static LogicalResult collectPads(Value value, bool isRoot,
 }
 
 /// The one dimension that a pad widens, or -1.
-static int64_t paddedDim(PadOp pad) {
+static int64_t paddedDim(Operation *pad) {
+  auto from = typeOf(pad->getOperand(0)).getShape();
+  auto to = typeOf(pad->getResult(0)).getShape();
   int64_t found = -1;
-  for (size_t d = 0; d < pad.getLow().size(); ++d) {
-    if (pad.getLow()[d] == 0 && pad.getHigh()[d] == 0)
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (from[d] == to[d])
       continue;
     if (found >= 0)
       return -1;
@@ -42,23 +44,23 @@ static int64_t paddedDim(PadOp pad) {
 
 /// Replaces a sum of pads that tile their dimension.
 static void mergeSum(AddOp sum) {
-  llvm::SmallVector<PadOp> pads;
+  llvm::SmallVector<Operation *> pads;
   if (failed(collectPads(sum.getResult(), true, pads)))
     return;
   int64_t dim = paddedDim(pads[0]);
   if (dim < 0 ||
-      llvm::any_of(pads, [&](PadOp pad) { return paddedDim(pad) != dim; }))
+      llvm::any_of(pads, [&](Operation *pad) { return paddedDim(pad) != dim; }))
     return;
-  llvm::sort(pads, [&](PadOp a, PadOp b) {
-    return a.getLow()[dim] < b.getLow()[dim];
-  });
+  auto begins = [dim](Operation *pad) { return viewOf(pad)->offsets[dim]; };
+  llvm::sort(pads,
+             [&](Operation *a, Operation *b) { return begins(a) < begins(b); });
   int64_t next = 0;
   llvm::SmallVector<Value> parts;
-  for (PadOp pad : pads) {
-    if (pad.getLow()[dim] != next)
+  for (Operation *pad : pads) {
+    if (begins(pad) != next)
       return;
-    parts.push_back(pad.getX());
-    next += typeOf(pad.getX()).getDimSize(dim);
+    parts.push_back(pad->getOperand(0));
+    next += typeOf(parts.back()).getDimSize(dim);
   }
   if (next != typeOf(sum.getResult()).getDimSize(dim))
     return;
@@ -81,7 +83,7 @@ struct MergePads : kerf::impl::MergePadsPassBase<MergePads> {
     // Readers stand after what they read.
     llvm::SmallVector<Operation *> left;
     getOperation().walk([&](Operation *op) {
-      if (isa<AddOp, PadOp>(op))
+      if (isa<AddOp>(op) || isView(op, ViewKind::Pad))
         left.push_back(op);
     });
     for (Operation *op : llvm::reverse(left))

@@ -27,6 +27,7 @@
 #include "kerf/Fuse/Passes.h"
 #include "kerf/Support/Padding.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -78,16 +79,9 @@ static bool isOutermost(Value value, int64_t dim) {
 /// True for ops that are recomputed rather than padded, whoever else reads
 /// them.
 static bool isSource(Operation *op) {
-  return isa<IotaOp, BroadcastOp>(op) ||
-         (isa<ConstantOp>(op) &&
-          cast<DenseElementsAttr>(cast<ConstantOp>(op).getValue()).isSplat());
-}
-
-/// True for a plain op of one element at a time.
-static bool isElementwise(Operation *op) {
-  return isa<EvaluateOpInterface>(op) &&
-         (op->hasTrait<OpTrait::SameOperandsAndResultType>() ||
-          isa<CompareOp, SelectOp, CastOp>(op));
+  DenseElementsAttr value;
+  bool isSplat = matchPattern(op, m_Constant(&value)) && value.isSplat();
+  return isSplat || isa<IotaOp>(op) || isView(op, ViewKind::Repeat);
 }
 
 /// True for sums and maxima of floats, which have a neutral value.
@@ -108,14 +102,14 @@ static bool isWholeLoss(Operation *op) {
 /// True for products of a library, but those of 8 bits, which have rules of
 /// their own.
 static bool isProduct(Operation *op) {
-  return isa<LinearOp, MatmulOp, EinsumOp>(op) && isLibraryOp(op) &&
+  return isLibraryMatmul(op) &&
          llvm::all_of(op->getOperandTypes(), [](Type type) {
            return getElementTypeOrSelf(type).getIntOrFloatBitWidth() > 8;
          });
 }
 
 static bool canBeWider(Operation *op) {
-  return isProduct(op) || isSource(op) || isElementwise(op) ||
+  return isProduct(op) || isSource(op) || isa<ScalarOpInterface>(op) ||
          isNeutralReduce(op) || isWholeLoss(op) || isa<spmd::SliceOwnOp>(op);
 }
 
@@ -282,7 +276,7 @@ Value RegionWriter::withZeros(OpBuilder &builder, Operation *op, Value value,
   Value wide = wider.lookup(value);
   // Of logits of -inf, the gradient is 0. Products of zeros are zeros.
   Operation *def = wide.getDefiningOp();
-  if (isa<PadOp, CrossEntropyBackwardOp>(def) || isProduct(def))
+  if (isView(def, ViewKind::Pad) || isWholeLoss(def) || isProduct(def))
     return wide;
   auto [at, isNew] = zeroed.try_emplace(value);
   if (isNew)
@@ -306,7 +300,7 @@ Value RegionWriter::read(OpBuilder &builder, Operation *op, unsigned operand) {
       pad->setAttr(kPhaseAttrName, phase);
     wider[value] = pad.getResult();
   }
-  if (isa<CrossEntropyOp, CrossEntropyBackwardOp>(op))
+  if (isWholeLoss(op))
     return mask(builder, op, wider[value], dim, -INFINITY);
   // Both products of a gradient read one value, which is stored once.
   if (isProduct(op))
@@ -364,9 +358,8 @@ void RegionWriter::write(Operation *op) {
     }
     RankedTensorType type = widerType(old, found->second);
     made.setType(type);
-    if (auto constant = dyn_cast<ConstantOp>(copy))
-      constant.setValueAttr(
-          cast<DenseElementsAttr>(constant.getValue()).resizeSplat(type));
+    if (isConstant(copy)) // its text repeats the size
+      cast<LocalizeOpInterface>(copy).localize(builder, {});
     wider[old] = made;
     replaceOutside(old, found->second);
   }

@@ -92,6 +92,9 @@ LogicalResult kerf::verifyFactors(Operation *op, const Factors &facts) {
       facts.results.size() != op->getNumResults())
     return op->emitOpError("has factors for another number of operands or "
                            "results");
+  for (unsigned factor : facts.placed)
+    if (factor >= facts.factors.size() || !facts.readsPositions())
+      return op->emitOpError("names positions that it does not read");
   for (unsigned i = 0; i < facts.operands.size(); ++i)
     if (failed(verifyTensor(op, facts, facts.operands[i],
                             op->getOperand(i).getType(), "operand", i)))

@@ -75,7 +75,7 @@ struct Assigner {
   LogicalResult run();
   void assignFunction(spmd::FuncOp func);
   void assignAccumulator(spmd::AccumulateOp accumulate);
-  void assignSum(AddOp add);
+  void assignSum(Operation *sum);
   bool assignTable(spmd::AccumulateOp accumulate, const Storage &target);
   void assignRepeatResults(RepeatOp repeat);
   void assignCarry(RepeatOp repeat, unsigned index);
@@ -85,8 +85,10 @@ struct Assigner {
 
   bool sink(Value value, const Storage &storage);
   bool sumsInPlace(spmd::AllReduceOp reduce, const Storage &storage);
-  bool sinkPrefix(SliceOp slice, const Storage &storage);
-  Storage lengthen(PadOp pad);
+  bool sinkPrefix(Operation *part, const Storage &storage);
+  bool sinkBase(Operation *renaming, const Storage &storage);
+  Storage viewed(Operation *op, const View &view);
+  Storage lengthen(Operation *pad);
   Storage fresh(Value value, kerf_buffer_class bufferClass,
                 BufferScope scope = BufferScope::Function, int64_t copies = 1);
   Storage stackSlot(RepeatOp repeat, const Storage &stack, Type slice,
@@ -158,14 +160,14 @@ bool Assigner::sumsInPlace(spmd::AllReduceOp reduce, const Storage &storage) {
          });
 }
 
-/// True for a slice of the first elements.
-static bool isPrefix(SliceOp slice) {
-  auto from = typeOf(slice.getX()), to = typeOf(slice.getResult());
+/// True for a part that is the first elements.
+static bool isPrefix(Operation *part) {
+  auto from = typeOf(part->getOperand(0)), to = typeOf(part->getResult(0));
   int64_t widest = 0;
   for (int64_t d = 0; d < to.getRank(); ++d)
     if (from.getDimSize(d) != to.getDimSize(d))
       widest = d;
-  return llvm::all_of(slice.getOffsets(), [](int64_t x) { return x == 0; }) &&
+  return viewOf(part)->isAtStart() &&
          llvm::all_of(from.getShape().take_front(widest),
                       [](int64_t size) { return size == 1; });
 }
@@ -173,19 +175,19 @@ static bool isPrefix(SliceOp slice) {
 /// Makes the op that computes a longer value put it into a named buffer, which
 /// gets room for what nobody reads, if that is little: the last rows of a
 /// padded product.
-bool Assigner::sinkPrefix(SliceOp slice, const Storage &storage) {
-  auto whole = typeOf(slice.getX());
+bool Assigner::sinkPrefix(Operation *part, const Storage &storage) {
+  Value base = part->getOperand(0), result = part->getResult(0);
+  auto whole = typeOf(base);
   Storage longer = storage;
   longer.strides = denseStrides(whole.getShape());
-  int64_t added = denseBytes(whole) - denseBytes(slice.getType());
+  int64_t added = denseBytes(whole) - denseBytes(result.getType());
   bool isWhole = map.buffers[storage.buffer].scope == BufferScope::Step &&
                  storage.offset == 0 && storage.iter == 0 &&
                  storage.micro == 0 && added * 8 <= denseBytes(whole) &&
-                 storage.isDense(typeOf(slice.getResult()).getShape());
-  if (!isWhole || !isPrefix(slice) || !slice.getX().hasOneUse() ||
-      !sink(slice.getX(), longer))
+                 storage.isDense(typeOf(result).getShape());
+  if (!isWhole || !isPrefix(part) || !base.hasOneUse() || !sink(base, longer))
     return false;
-  map.values[slice.getResult()] = storage;
+  map.values[result] = storage;
   int64_t &bytes = map.buffers[storage.buffer].bytes;
   bytes = std::max(bytes, denseBytes(whole));
   return true;
@@ -198,29 +200,34 @@ static bool isScale(Value value) {
          llvm::any_of(value.getUsers(), llvm::IsaPred<spmd::ProductOp>);
 }
 
+/// Makes the op that computes what is renamed put it into a place.
+bool Assigner::sinkBase(Operation *renaming, const Storage &storage) {
+  Value base = renaming->getOperand(0), result = renaming->getResult(0);
+  auto strides = reshapeStrides(typeOf(result).getShape(), storage.strides,
+                                typeOf(base).getShape());
+  Storage inner = storage;
+  if (!strides)
+    return false;
+  inner.strides = *strides;
+  if (!sink(base, inner))
+    return false;
+  map.values[result] = storage;
+  return true;
+}
+
 /// Makes the op that computes `value` put it into `storage`; false if it is
 /// somewhere else already.
 bool Assigner::sink(Value value, const Storage &storage) {
   if (map.values.count(value) || isScale(value))
     return false;
   Operation *def = value.getDefiningOp();
-  if (!def || isa<kerf::ParamOp, spmd::ReadOp, PadOp>(def))
+  if (!def || isa<kerf::ParamOp, spmd::ReadOp>(def) ||
+      isView(def, ViewKind::Pad))
     return false;
-  if (auto slice = dyn_cast<SliceOp>(def))
-    return sinkPrefix(slice, storage);
-  if (auto reshape = dyn_cast<ReshapeOp>(def)) {
-    auto from = typeOf(reshape.getX());
-    auto strides = reshapeStrides(typeOf(value).getShape(), storage.strides,
-                                  from.getShape());
-    Storage inner = storage;
-    if (!strides)
-      return false;
-    inner.strides = *strides;
-    if (!sink(reshape.getX(), inner))
-      return false;
-    map.values[value] = storage;
-    return true;
-  }
+  if (isView(def, ViewKind::Part))
+    return sinkPrefix(def, storage);
+  if (isView(def, ViewKind::Rename))
+    return sinkBase(def, storage);
   if (auto wait = dyn_cast<spmd::WaitOp>(def)) {
     if (!sink(wait.getStarted(), storage))
       return false;
@@ -233,7 +240,7 @@ bool Assigner::sink(Value value, const Storage &storage) {
       return false;
   }
   if (!storage.isDense(typeOf(value).getShape()) &&
-      !isa<AttentionBackwardOp>(def))
+      !isCall(def, LibraryCall::AttentionGradient))
     return false;
   if (auto reduce = dyn_cast<spmd::AllReduceOp>(def);
       reduce && sumsInPlace(reduce, storage))
@@ -242,14 +249,15 @@ bool Assigner::sink(Value value, const Storage &storage) {
   return true;
 }
 
-/// The parts of a concatenation are computed in their places.
-static Storage partOf(const Storage &whole, ConcatOp concat, unsigned part) {
+/// What is joined along a dimension is computed in its place.
+static Storage partOf(const Storage &whole, Operation *join, int64_t dim,
+                      unsigned part) {
   Storage storage = whole;
-  int64_t dim = concat.getDim(), skipped = 0;
+  int64_t skipped = 0;
   for (unsigned i = 0; i < part; ++i)
-    skipped += typeOf(concat.getInputs()[i]).getDimSize(dim);
+    skipped += typeOf(join->getOperand(i)).getDimSize(dim);
   storage.offset +=
-      skipped * whole.strides[dim] * elementBytes(concat.getResult().getType());
+      skipped * whole.strides[dim] * elementBytes(join->getResult(0).getType());
   return storage;
 }
 
@@ -297,13 +305,13 @@ static bool isDeadBefore(Value argument, Value next, Block &body) {
   if (!def || def->getBlock() != &body)
     return false;
   // A view is made where its base is, a collective begins before its wait.
-  while (isa<ReshapeOp, spmd::WaitOp>(def)) {
+  while (isView(def, ViewKind::Rename) || isa<spmd::WaitOp>(def)) {
     def = def->getOperand(0).getDefiningOp();
     if (!def || def->getBlock() != &body)
       return false;
   }
   return llvm::all_of(argument.getUsers(), [&](Operation *user) {
-    if (isa<ReshapeOp, SliceOp>(user))
+    if (isView(user, ViewKind::Rename, ViewKind::Part))
       return false;
     Operation *top = body.findAncestorOpInBlock(*user);
     return top && top->isBeforeInBlock(def);
@@ -345,13 +353,13 @@ void Assigner::assignCarry(RepeatOp repeat, unsigned index) {
 }
 
 /// A product adds its result to the part that is there already.
-void Assigner::assignSum(AddOp add) {
-  Operation *product = spmd::productSummedInPlace(add);
-  Storage storage = product ? map.values[add.getLhs()] : Storage();
-  if (!product || !sink(add.getRhs(), storage))
+void Assigner::assignSum(Operation *sum) {
+  Operation *product = spmd::productSummedInPlace(sum);
+  Storage storage = product ? map.values[sum->getOperand(0)] : Storage();
+  if (!product || !sink(sum->getOperand(1), storage))
     return;
-  map.values[add.getResult()] = storage;
-  map.inPlace.insert(add);
+  map.values[sum->getResult(0)] = storage;
+  map.inPlace.insert(sum);
   map.accumulating.insert(product);
 }
 
@@ -359,8 +367,8 @@ void Assigner::assignBody(RepeatOp repeat) {
   for (auto [i, argument] : llvm::enumerate(repeat.getSliceArgs()))
     map.values[argument] = stackSlot(repeat, map.values[repeat.getSlices()[i]],
                                      argument.getType());
-  for (auto add : repeat.getBody().front().getOps<AddOp>())
-    assignSum(add);
+  for (Operation &op : repeat.getBody().front())
+    assignSum(&op);
   for (auto [i, value] : llvm::enumerate(repeat.getYield().getStacked())) {
     Storage slot = stackSlot(repeat, map.values[repeat.getStackResults()[i]],
                              value.getType());
@@ -381,12 +389,12 @@ void Assigner::assignBody(RepeatOp repeat) {
 /// their bases, everything else its own buffer.
 void Assigner::assignRest(Block &block) {
   for (Operation &op : llvm::reverse(block))
-    if (auto concat = dyn_cast<ConcatOp>(op)) {
-      Value result = concat.getResult();
+    if (auto view = viewOf(&op); view && view->kind == ViewKind::Join) {
+      Value result = op.getResult(0);
       if (!map.values.count(result))
         map.values[result] = fresh(result, KERF_CLASS_TEMPORARY);
-      for (auto [i, part] : llvm::enumerate(concat.getInputs()))
-        sink(part, partOf(map.values[result], concat, i));
+      for (auto [i, part] : llvm::enumerate(op.getOperands()))
+        sink(part, partOf(map.values[result], &op, view->dims[0], i));
     }
   // Before the ops that make their initial values are given buffers.
   for (auto repeat : llvm::to_vector(block.getOps<RepeatOp>()))
@@ -403,24 +411,11 @@ void Assigner::assignRest(Block &block) {
         map.values[result] = storageOf(map, param);
       } else if (auto read = dyn_cast<spmd::ReadOp>(op)) {
         map.values[result] = storageOf(map, read);
-      } else if (auto reshape = dyn_cast<ReshapeOp>(op)) {
-        Storage storage = map.values[reshape.getX()];
-        auto strides =
-            reshapeStrides(typeOf(reshape.getX()).getShape(), storage.strides,
-                           typeOf(result).getShape());
-        storage.strides = strides.value_or(Strides());
-        map.values[result] = storage;
+      } else if (auto view = viewOf(&op)) {
+        map.values[result] = viewed(&op, *view);
       } else if (auto wait = dyn_cast<spmd::WaitOp>(op)) {
         Storage storage = map.values[wait.getStarted()];
         map.values[result] = storage;
-      } else if (auto slice = dyn_cast<SliceOp>(op)) {
-        Storage storage = map.values[slice.getX()];
-        for (auto [d, offset] : llvm::enumerate(slice.getOffsets()))
-          storage.offset +=
-              offset * storage.strides[d] * elementBytes(result.getType());
-        map.values[result] = storage;
-      } else if (auto pad = dyn_cast<PadOp>(op)) {
-        map.values[result] = lengthen(pad);
       } else if (!isa<spmd::OffsetOp>(op)) {
         map.values[result] = fresh(result, KERF_CLASS_TEMPORARY);
       }
@@ -428,11 +423,36 @@ void Assigner::assignRest(Block &block) {
   }
 }
 
+/// Where the result of a view is: with its base, else in a buffer of its own.
+Storage Assigner::viewed(Operation *op, const View &view) {
+  Value base = op->getOperand(0), result = op->getResult(0);
+  Storage storage = map.values[base];
+  switch (view.kind) {
+  case ViewKind::Rename:
+    storage.strides = reshapeStrides(typeOf(base).getShape(), storage.strides,
+                                     typeOf(result).getShape())
+                          .value_or(Strides());
+    return storage;
+  case ViewKind::Part:
+    for (auto [d, offset] : llvm::enumerate(view.offsets))
+      storage.offset +=
+          offset * storage.strides[d] * elementBytes(result.getType());
+    return storage;
+  case ViewKind::Pad:
+    return lengthen(op);
+  case ViewKind::Join:
+  case ViewKind::Turn:
+  case ViewKind::Repeat:
+    return fresh(result, KERF_CLASS_TEMPORARY);
+  }
+  llvm_unreachable("covered switch");
+}
+
 /// A value at the start of its buffer with more rows, for which the buffer gets
 /// room. `CommandBuilder::zeroPadding` makes them zero.
-Storage Assigner::lengthen(PadOp pad) {
-  Storage storage = map.values[pad.getX()];
-  auto type = typeOf(pad.getResult());
+Storage Assigner::lengthen(Operation *pad) {
+  Storage storage = map.values[pad->getOperand(0)];
+  auto type = typeOf(pad->getResult(0));
   storage.strides = denseStrides(type.getShape());
   int64_t &bytes = map.buffers[storage.buffer].bytes;
   bytes = std::max(bytes, storage.offset + denseBytes(type));
@@ -453,8 +473,9 @@ static Operation *soleProduct(Value value, bool inStack = false) {
                              /*inStack=*/true);
   }
   Operation *def = value.getDefiningOp();
-  if (auto slice = dyn_cast_or_null<SliceOp>(def))
-    return !inStack && isPrefix(slice) ? soleProduct(slice.getX()) : nullptr;
+  if (isView(def, ViewKind::Part))
+    return !inStack && isPrefix(def) ? soleProduct(def->getOperand(0))
+                                     : nullptr;
   return spmd::summingProduct(value);
 }
 
@@ -553,20 +574,20 @@ void Assigner::assignFunction(spmd::FuncOp func) {
 }
 
 /// True for rows of zeros after a value that begins its buffer.
-static bool canFollow(PadOp pad, const Storage &storage) {
-  auto isZero = [](int64_t count) { return count == 0; };
+static bool canFollow(Operation *pad, const Storage &storage) {
+  auto from = typeOf(pad->getOperand(0)).getShape();
+  auto to = typeOf(pad->getResult(0)).getShape();
   return storage.offset == 0 && storage.iter == 0 && storage.micro == 0 &&
-         storage.isDense(typeOf(pad.getX()).getShape()) &&
-         !pad.getHigh().empty() && llvm::all_of(pad.getLow(), isZero) &&
-         llvm::all_of(pad.getHigh().drop_front(), isZero);
+         storage.isDense(from) && !from.empty() && viewOf(pad)->isAtStart() &&
+         from.drop_front() == to.drop_front();
 }
 
 /// Views that came out without strides, where an op needs a tensor, and padding
 /// that no buffer has room for.
 LogicalResult Assigner::check(Block &block) {
   for (Operation &op : block) {
-    if (auto pad = dyn_cast<PadOp>(op);
-        pad && !canFollow(pad, map.values[pad.getX()]))
+    if (isView(&op, ViewKind::Pad) &&
+        !canFollow(&op, map.values[op.getOperand(0)]))
       return op.emitOpError("is no view: expected rows after a value that "
                             "begins its buffer, else a kernel");
     for (Value result : op.getResults()) {

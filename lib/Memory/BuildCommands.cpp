@@ -120,9 +120,7 @@ void CommandBuilder::copy(Operation *op, PlannedOperand from, PlannedOperand to,
 /// True for a carried argument or a view of it, whose place the move of another
 /// carried value may overwrite.
 static bool isInCarry(RepeatOp repeat, Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getX();
-  return llvm::is_contained(repeat.getCarryArgs(), value);
+  return llvm::is_contained(repeat.getCarryArgs(), withoutRenames(value));
 }
 
 LogicalResult CommandBuilder::buildRepeat(RepeatOp repeat) {
@@ -170,17 +168,32 @@ LogicalResult CommandBuilder::buildRepeat(RepeatOp repeat) {
 
 /// Sets the rows after a weight, for which its buffer has room, to zero. In
 /// each call: nobody else knows of them, and they are few.
-void CommandBuilder::zeroPadding(PadOp pad) {
-  PlannedOperand rows = operand(pad.getResult(), KERF_WRITE);
-  int64_t narrow = denseBytes(pad.getX().getType());
+void CommandBuilder::zeroPadding(Operation *pad) {
+  PlannedOperand rows = operand(pad->getResult(0), KERF_WRITE);
+  int64_t narrow = denseBytes(pad->getOperand(0).getType());
   rows.offset += narrow;
   rows.bytes -= narrow;
   add(exec::Opcode::Zero, pad, "zero", {rows.bytes}).operands = {rows};
 }
 
+LogicalResult CommandBuilder::buildCall(Operation *op, LibraryCall call) {
+  switch (call) {
+  case LibraryCall::Matmul:
+    return buildMatmul(op);
+  case LibraryCall::Attention:
+  case LibraryCall::AttentionGradient:
+    return buildAttention(op);
+  case LibraryCall::GroupedMatmul:
+  case LibraryCall::GroupedGradient:
+    return buildGroupedMatmul(op);
+  }
+  llvm_unreachable("covered switch");
+}
+
 LogicalResult CommandBuilder::buildOp(Operation &op) {
-  if (isa<kerf::ParamOp, ReshapeOp, SliceOp, ConcatOp, spmd::ReadOp,
-          spmd::OffsetOp, spmd::ReturnOp, kerf::YieldOp>(op))
+  if (isa<kerf::ParamOp, spmd::ReadOp, spmd::OffsetOp, spmd::ReturnOp,
+          kerf::YieldOp>(op) ||
+      isView(&op, ViewKind::Rename, ViewKind::Part, ViewKind::Join))
     return success();
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return buildRepeat(repeat);
@@ -205,21 +218,17 @@ LogicalResult CommandBuilder::buildOp(Operation &op) {
         operand(stop.getX(), KERF_READ)};
     return success();
   }
-  if (isa<AddOp>(op) && map.inPlace.contains(&op))
+  if (map.inPlace.contains(&op)) // a sum that a matmul takes
     return success();
-  if (auto pad = dyn_cast<PadOp>(op)) {
-    zeroPadding(pad);
+  if (isView(&op, ViewKind::Pad)) {
+    zeroPadding(&op);
     return success();
   }
-  if (isa<AttentionOp, AttentionBackwardOp>(op))
-    return buildAttention(&op);
-  if (isa<GroupedMatmulOp, GroupedWeightGradientOp>(op))
-    return buildGroupedMatmul(&op);
+  if (std::optional<LibraryCall> call = libraryCallOf(&op))
+    return buildCall(&op, *call);
   if (spmd::isExchange(&op) || isa<spmd::WaitOp, spmd::SliceOwnOp, spmd::SendOp,
                                    spmd::RecvOp, spmd::GatherParamOp>(op))
     return buildCommunication(&op);
-  if (isa<LinearOp, MatmulOp, EinsumOp>(op))
-    return buildMatmul(&op);
   if (auto product = dyn_cast<spmd::ProductOp>(op))
     return buildProduct(product);
   return op.emitOpError("has no command, expected a kernel, a library op or "

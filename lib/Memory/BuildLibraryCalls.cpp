@@ -262,7 +262,7 @@ LogicalResult CommandBuilder::buildAttention(Operation *op) {
 }
 
 LogicalResult CommandBuilder::buildGroupedMatmul(Operation *op) {
-  bool isGradient = isa<GroupedWeightGradientOp>(op);
+  bool isGradient = isCall(op, LibraryCall::GroupedGradient);
   Value x = op->getOperand(0), w = op->getOperand(1), sizes = op->getOperand(2);
   Value y = op->getResult(0);
   auto rows = typeOf(x);

@@ -140,7 +140,7 @@ namespace {
 struct UpdateRounds {
   llvm::SmallVector<llvm::SmallVector<Value>> made; ///< by a kernel
   llvm::SmallVector<llvm::SmallVector<const RecordedSums::Sum *>> sums;
-  llvm::SmallVector<llvm::SmallVector<EinsumOp>> products;
+  llvm::SmallVector<llvm::SmallVector<Operation *>> products;
 
   explicit UpdateRounds(UpdateBody &body);
 
@@ -162,9 +162,9 @@ void UpdateRounds::visit(Operation &op, llvm::ArrayRef<RecordedSums::Sum> all) {
   int64_t round = 0;
   for (Value operand : op.getOperands())
     round = std::max(round, rounds.lookup(operand));
-  auto product = dyn_cast<EinsumOp>(op);
+  bool product = isCall(&op, LibraryCall::Matmul);
   if (product) {
-    put(products, round, product);
+    put(products, round, &op);
     wanted.insert_range(op.getOperands());
   }
   for (Value result : op.getResults())
@@ -182,7 +182,8 @@ UpdateRounds::UpdateRounds(UpdateBody &body) {
   for (Operation &op : body.block)
     visit(op, body.sums);
   for (Value value : wanted)
-    if (value.getDefiningOp() && !value.getDefiningOp<EinsumOp>())
+    if (value.getDefiningOp() &&
+        !isCall(value.getDefiningOp(), LibraryCall::Matmul))
       put(made, rounds[value], value);
   size_t count = std::max({made.size(), sums.size(), products.size()});
   made.resize(count);
@@ -268,8 +269,8 @@ LogicalResult CommandBuilder::buildRounds(UpdateOp update, spmd::ParamOp param,
       places.places.erase(sum->part);
       places.places.insert({sum->total, place});
     }
-    for (EinsumOp product : rounds.products[round]) {
-      addRoom(update, product.getResult(), places);
+    for (Operation *product : rounds.products[round]) {
+      addRoom(update, product->getResult(0), places);
       if (failed(buildMatmul(product)))
         return failure();
     }

@@ -67,7 +67,7 @@ struct CommandBuilder {
   mlir::LogicalResult buildBlock(mlir::Block &block);
   mlir::LogicalResult buildOp(mlir::Operation &op);
   mlir::LogicalResult buildRepeat(RepeatOp repeat);
-  void zeroPadding(PadOp pad);
+  void zeroPadding(mlir::Operation *pad);
   mlir::LogicalResult buildFused(spmd::FusedOp fused);
   mlir::LogicalResult buildUpdate(UpdateOp update);
   exec::KernelOp makeKernelOf(mlir::Location loc,
@@ -94,6 +94,7 @@ struct CommandBuilder {
   void buildTable(spmd::AccumulateOp accumulate, const Storage &target);
   void addUp(spmd::AccumulateOp accumulate, mlir::Value value,
              const Storage &target);
+  mlir::LogicalResult buildCall(mlir::Operation *op, LibraryCall call);
   mlir::LogicalResult buildMatmul(mlir::Operation *op);
   mlir::LogicalResult buildProduct(spmd::ProductOp op);
   struct Epilogue;

@@ -81,8 +81,8 @@ static llvm::StringRef layerIn(llvm::StringRef param) {
 std::string Insertion::layersOf(AssignSlotsOp slots) {
   std::string name = "experts";
   for (Operation *reader : slots.getSizes().getUsers())
-    if (auto product = dyn_cast<GroupedMatmulOp>(reader))
-      if (ParamOp param = paramOf(product.getWeight())) {
+    if (isCall(reader, LibraryCall::GroupedMatmul))
+      if (ParamOp param = paramOf(reader->getOperand(1))) {
         name = layerIn(param.getName()).str();
         break;
       }

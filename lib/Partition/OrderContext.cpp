@@ -28,7 +28,6 @@
 #include "kerf/Dialect/Kerf/Layout.h"
 
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <numeric>
 
@@ -55,7 +54,7 @@ struct Obstacle {
   std::string what;
 };
 
-class RowOrder {
+class RowOrder : public RowOrders {
 public:
   RowOrder(ModelOp model, ZigzagAttr zigzag) : model(model), zigzag(zigzag) {}
 
@@ -80,9 +79,13 @@ private:
                  const TensorFactors &dims);
   void check(Operation *op);
   void checkFactors(Operation *op, FactorOpInterface facts);
-  bool readsRows(Operation *op, unsigned factor, const Factors &facts) const;
   void fail(Operation *op, const llvm::Twine &what);
-  ZigzagAttr orderOf(Value value) const;
+  bool has(Value value, int64_t dim) override {
+    return spanOf(value, dim).has_value();
+  }
+  Attribute along(llvm::ArrayRef<int64_t> dims) override {
+    return zigzag.along(dims);
+  }
 
   ModelOp model;
   ZigzagAttr zigzag;
@@ -222,53 +225,29 @@ void RowOrder::visit(Operation *op) {
 // Who cares
 //===----------------------------------------------------------------------===//
 
-/// True where the op's `zigzag`, or an operand with positions, says the order
-/// of the rows of a factor.
-bool RowOrder::readsRows(Operation *op, unsigned factor,
-                         const Factors &facts) const {
-  if (isa<AttentionOp, AttentionBackwardOp>(op))
-    return factor == facts.operands[0][1][0] ||
-           factor == facts.operands[1][1][0];
-  return isa<IotaOp, RandomUniformOp, DropoutOp, RopeOp>(op);
-}
-
-/// Ops whose indices are those of a vocabulary, unless the factor is that of a
-/// table's rows, which have positions then.
-static bool readsVocabulary(Operation *op, unsigned factor,
-                            const Factors &facts) {
-  if (isa<EmbeddingOp>(op))
-    return factor != facts.operands[1][0][0];
-  if (isa<EmbeddingGradientOp>(op))
-    return factor != facts.results[0][0][0];
-  return isa<CrossEntropyOp, CrossEntropyBackwardOp>(op);
-}
-
-/// Every choice has a row, whatever the order: rows of a table are numbered
-/// in another way.
-static bool dropsNothing(Operation *op) {
-  auto assign = dyn_cast<AssignSlotsOp>(op);
-  return assign && !assign.getCapacity();
-}
-
 void RowOrder::checkFactors(Operation *op, FactorOpInterface withFactors) {
   Factors facts = withFactors.getFactors();
   Spans factors = factorSpans(op, facts);
-  if (isa<AttentionOp, AttentionBackwardOp>(op) &&
+  if (isa<AttentionOpInterface>(op) &&
       factors[facts.operands[0][1][0]] != factors[facts.operands[1][1][0]])
     fail(op, "has queries and keys of different sequences");
+  auto ordered = dyn_cast<RowOrderOpInterface>(op);
+  auto assign = dyn_cast<AssignSlotsOp>(op);
   for (auto [f, span] : llvm::enumerate(factors)) {
     if (!span)
       continue;
-    bool told = readsRows(op, f, facts);
+    bool told = ordered && ordered.followsOrder(f);
     if (told && !span->isRows())
       fail(op, "reads positions of several sequences as one");
-    if (told || dropsNothing(op))
+    // Without a capacity every choice has a row, whatever the order: rows of a
+    // table are numbered in another way.
+    if (told || (assign && !assign.getCapacity()))
       continue;
-    if (isa<AssignSlotsOp>(op))
+    if (assign)
       fail(op, "drops tokens by their order");
     else if (facts.factors[f].kind == FactorKind::Whole)
       fail(op, "works on whole sequences");
-    else if (facts.readsPositions() && !readsVocabulary(op, f, facts))
+    else if (facts.readsPositions(f))
       fail(op, "reads positions");
   }
 }
@@ -315,36 +294,9 @@ std::optional<Obstacle> RowOrder::find(Operation *attention) {
 // Telling
 //===----------------------------------------------------------------------===//
 
-/// The order along those dimensions of a value that have the rows; null when
-/// none has.
-ZigzagAttr RowOrder::orderOf(Value value) const {
-  llvm::SmallVector<int64_t> dims;
-  for (int64_t d = 0, rank = typeOf(value).getRank(); d < rank; ++d)
-    if (spanOf(value, d))
-      dims.push_back(d);
-  return dims.empty() ? ZigzagAttr() : zigzag.along(dims);
-}
-
 void RowOrder::apply() {
   model->setAttr(kZigzagAttrName, zigzag.along({1}));
-  model.getBody().walk([&](Operation *op) {
-    llvm::TypeSwitch<Operation *>(op)
-        .Case<AttentionOp, AttentionBackwardOp>([&](auto attention) {
-          if (spanOf(attention.getQ(), 1))
-            attention.setZigzagAttr(zigzag.along({2, 3}));
-        })
-        .Case<RopeOp>([&](RopeOp rope) {
-          if (!rope.getPositions())
-            rope.setZigzagAttr(orderOf(rope.getX()));
-        })
-        .Case<IotaOp>([&](IotaOp iota) {
-          if (spanOf(iota.getResult(), iota.getDim()))
-            iota.setZigzagAttr(zigzag.along({iota.getDim()}));
-        })
-        .Case<DropoutOp, RandomUniformOp>([&](auto random) {
-          random.setZigzagAttr(orderOf(random.getResult()));
-        });
-  });
+  model.getBody().walk([&](RowOrderOpInterface op) { op.tellOrder(*this); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -386,15 +338,12 @@ static FailureOr<Cut> findCut(ModelOp model,
                               std::optional<Obstacle> &obstacle) {
   PlanAxes axes(getPlan(model));
   Cut cut;
-  auto result = model.getBody().walk([&](Operation *op) -> WalkResult {
-    return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-        .Case<AttentionOp, AttentionBackwardOp>([&](auto attention) {
-          int64_t rows = typeOf(attention.getQ()).getDimSize(1);
-          return attention.getCausal() ? addCut(op, rows, axes, cut, obstacle)
-                                       : success();
-        })
-        .Default(success());
-  });
+  auto result =
+      model.getBody().walk([&](AttentionOpInterface op) -> WalkResult {
+        int64_t rows = typeOf(op->getOperand(0)).getDimSize(1);
+        return op.getCausal() ? addCut(op, rows, axes, cut, obstacle)
+                              : success();
+      });
   if (result.wasInterrupted())
     return failure();
   if (cut.attention && cut.rows % (2 * cut.ranks) != 0)

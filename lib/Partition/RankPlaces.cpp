@@ -8,7 +8,6 @@
 #include "RankRules.h"
 
 #include "mlir/IR/Matchers.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -16,30 +15,11 @@ using namespace kerf;
 /// Offsets are scalars among the operands. Nothing else of an op that reads
 /// global indices differs by rank.
 void OpRule::findPlaces() {
-  auto add = [&](Value offset, bool isResult, unsigned operand, unsigned dim) {
-    if (offset)
-      places.push_back({offset, isResult, operand, dim});
-  };
-  auto addAll = [&](OperandRange offsets, bool isResult) {
-    for (auto [d, offset] : llvm::enumerate(offsets))
-      add(offset, isResult, 0, d);
-  };
-  auto addScores = [&](OperandRange offsets) {
-    constexpr std::pair<unsigned, unsigned> scores[] = {
-        {0, 0}, {0, 2}, {0, 1}, {1, 1}};
-    for (auto [offset, at] : llvm::zip(offsets, scores))
-      add(offset, false, at.first, at.second);
-  };
-  llvm::TypeSwitch<Operation *>(op.getOperation())
-      .Case([&](IotaOp iota) { add(iota.getOffset(), true, 0, iota.getDim()); })
-      .Case([&](RandomUniformOp random) { addAll(random.getOffsets(), true); })
-      .Case([&](DropoutOp dropout) { addAll(dropout.getOffsets(), true); })
-      .Case([&](EmbeddingOp table) { add(table.getOffset(), false, 1, 0); })
-      .Case([&](EmbeddingGradientOp g) { add(g.getOffset(), true, 0, 0); })
-      .Case([&](RopeOp rope) { add(rope.getOffset(), false, 0, 1); })
-      .Case([&](AttentionOp a) { addScores(a.getOffsets()); })
-      .Case([&](AttentionBackwardOp a) { addScores(a.getOffsets()); });
-  for (const Place &place : places)
+  auto local = dyn_cast<LocalizeOpInterface>(op.getOperation());
+  if (!local)
+    return;
+  places = local.getOffsetPlaces();
+  for (const OffsetPlace &place : places)
     for (auto [i, value] : llvm::enumerate(op->getOperands()))
       isPlace[i] = isPlace[i] || value == place.offset;
 }
@@ -74,11 +54,12 @@ static std::optional<Strides> stepsOf(Value value, const RankAxes &axes) {
   auto left = stepsOf(op->getOperand(0), axes);
   auto right = stepsOf(op->getOperand(1), axes);
   auto factor = constantOf(op->getOperand(1));
-  if (!left || !right || (isa<MulOp>(op) && !factor))
+  bool isProduct = isa<MulOp>(op);
+  if (!left || !right || (isProduct && !factor))
     return std::nullopt;
   for (unsigned axis = 0; axis < axes.count(); ++axis)
-    strides[axis] = isa<MulOp>(op) ? (*left)[axis] * *factor
-                                   : (*left)[axis] + (*right)[axis];
+    strides[axis] =
+        isProduct ? (*left)[axis] * *factor : (*left)[axis] + (*right)[axis];
   return strides;
 }
 
@@ -111,9 +92,9 @@ static DimState axesOf(const RankState &offset, int64_t size,
 }
 
 LogicalResult OpRule::checkPlaces() {
-  for (const Place &place : places) {
-    const TensorFactors &dims = place.isResult ? facts.results[place.operand]
-                                               : facts.operands[place.operand];
+  for (const OffsetPlace &place : places) {
+    const TensorFactors &dims = place.isResult ? facts.results[place.tensor]
+                                               : facts.operands[place.tensor];
     const DimFactors &dim = dims[place.dim];
     const RankState &offset = states.find(place.offset)->second;
     int64_t size = 1;

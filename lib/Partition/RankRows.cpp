@@ -81,7 +81,7 @@ void OpRule::cutResult(unsigned axis, unsigned dim) {
 /// Products of rows with the weights of their experts, without a capacity. Rows
 /// that were exchanged are those of the rank's experts.
 FailureOr<bool> OpRule::followProduct(unsigned axis) {
-  bool isGradient = isa<GroupedWeightGradientOp>(op);
+  bool isGradient = isCall(op, LibraryCall::GroupedGradient);
   unsigned row = facts.maps[0].from[0], expert = facts.maps[0].to[0];
   bool isOwn = isCut(isGradient ? row : expert, axis);
   if (loose[axis] && isOwn && (isGradient || operand(0).isLoose(axis))) {
@@ -103,7 +103,8 @@ FailureOr<bool> OpRule::followRows(unsigned axis) {
     return followDispatch(axis);
   if (isa<CombineOp, CombineWeightGradientOp>(op))
     return followCombine(axis);
-  if (isa<GroupedMatmulOp, GroupedWeightGradientOp>(op) && !facts.maps.empty())
+  if (isCall(op, LibraryCall::GroupedMatmul, LibraryCall::GroupedGradient) &&
+      !facts.maps.empty())
     return followProduct(axis);
   return false;
 }

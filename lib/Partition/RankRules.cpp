@@ -140,14 +140,6 @@ LogicalResult OpRule::readOperands() {
   return success();
 }
 
-/// True where the elements of a result depend on their places along it.
-static bool readsPlace(Operation *op, size_t dim) {
-  if (auto iota = dyn_cast<IotaOp>(op))
-    return int64_t(dim) == int64_t(iota.getDim());
-  return isa<RandomUniformOp, DropoutOp, RopeOp>(op) ||
-         (isa<EmbeddingGradientOp>(op) && dim == 0);
-}
-
 /// Dimensions of the results, from what is known of their factors. What is not
 /// known is uniform where all elements of a factor are treated alike.
 void OpRule::writeDims() {
@@ -157,8 +149,8 @@ void OpRule::writeDims() {
       bool any = true;
       for (unsigned f : dim) {
         const Factor &factor = facts.factors[f];
-        any &=
-            !known[f] && factor.kind != FactorKind::Whole && !readsPlace(op, d);
+        any &= !known[f] && factor.kind != FactorKind::Whole &&
+               !facts.readsPositions(f);
         DimState part = known[f].value_or(DimState::local(factor.size));
         joined.digits.append(part.digits);
         joined.opaque |= part.opaque;
@@ -177,8 +169,9 @@ void OpRule::writeDims() {
 static bool keepsMaxima(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getKind() == ReduceKind::Max;
-  return isa<ReshapeOp, TransposeOp, BroadcastOp, CastOp, SliceOp, ConcatOp,
-             MaxOp>(op);
+  return isa<MaxOp>(op) || isConversion(op) ||
+         isView(op, ViewKind::Rename, ViewKind::Turn, ViewKind::Repeat,
+                ViewKind::Part, ViewKind::Join);
 }
 
 /// What the operands' sums, maxima and norms make of the results.
@@ -370,15 +363,15 @@ LogicalResult OpRule::run() {
   bool zero = !facts.linearOperands.empty() &&
               (facts.jointly ? llvm::all_of(facts.linearOperands, isZero)
                              : llvm::any_of(facts.linearOperands, isZero));
-  if (auto constant = dyn_cast<ConstantOp>(op.getOperation()))
-    zero = matchPattern(constant.getResult(), m_AnyZeroFloat()) ||
-           matchPattern(constant.getResult(), m_Zero());
+  if (isConstant(op))
+    zero = matchPattern(op->getResult(0), m_AnyZeroFloat()) ||
+           matchPattern(op->getResult(0), m_Zero());
   for (RankState &result : results) {
     result.zero = zero;
     if (isLoose && !zero)
       for (Over &over : result.over)
         over = over == Over::Same ? Over::Own : over;
-    if (isa<CastOp>(op))
+    if (isConversion(op))
       result.flat = operand(0).flat;
   }
   return success();

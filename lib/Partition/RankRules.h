@@ -90,8 +90,8 @@ private:
   bool isShapeOp() const;
   mlir::LogicalResult runShapeOp();
   void reshape();
-  void window();
-  mlir::LogicalResult concat();
+  void window(const View &view);
+  mlir::LogicalResult concat(size_t at);
   mlir::LogicalResult normOfParts();
 
   // RankRows.cpp: overrides for ops on rows of experts
@@ -100,13 +100,6 @@ private:
   mlir::FailureOr<bool> followDispatch(unsigned axis);
   mlir::FailureOr<bool> followCombine(unsigned axis);
   mlir::FailureOr<bool> followProduct(unsigned axis);
-
-  /// Where an op is told the place of a dimension.
-  struct Place {
-    mlir::Value offset;
-    bool isResult; ///< of result 0, else of an operand
-    unsigned operand, dim;
-  };
 
   FactorOpInterface op;
   RankStates &states;
@@ -117,7 +110,7 @@ private:
   std::vector<RankState> results;
   llvm::SmallVector<std::optional<DimState>> known; ///< by factor
   llvm::SmallVector<bool> loose;                    ///< by axis
-  llvm::SmallVector<Place> places;
+  llvm::SmallVector<OffsetPlace> places;
 };
 
 } // namespace kerf

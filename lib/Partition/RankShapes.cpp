@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace kerf;
 
 bool OpRule::isShapeOp() const {
-  return isa<ReshapeOp, SliceOp, PadOp, ConcatOp>(op);
+  return isView(op, ViewKind::Rename, ViewKind::Part, ViewKind::Pad,
+                ViewKind::Join);
 }
 
 /// Ends of the next run of dimensions with as many elements on both sides.
@@ -92,16 +93,14 @@ static DimState inBlocks(const DimState &dim, int64_t offset, int64_t size) {
   return result;
 }
 
-/// Slices and pads.
-void OpRule::window() {
-  auto slice = dyn_cast<SliceOp>(op.getOperation());
-  auto offsets =
-      slice ? slice.getOffsets() : cast<PadOp>(op.getOperation()).getLow();
+/// Parts and pads.
+void OpRule::window(const View &view) {
+  bool isPart = view.kind == ViewKind::Part;
   auto from = typeOf(op->getOperand(0)).getShape();
   auto to = typeOf(op->getResult(0)).getShape();
   for (auto [d, dim] : llvm::enumerate(operand(0).dims)) {
-    bool kept = from[d] == to[d] || (slice && dim.uniform);
-    results[0].dims[d] = kept ? dim : inBlocks(dim, offsets[d], to[d]);
+    bool kept = from[d] == to[d] || (isPart && dim.uniform);
+    results[0].dims[d] = kept ? dim : inBlocks(dim, view.offsets[d], to[d]);
     if (kept && from[d] != to[d])
       results[0].dims[d] = DimState::anyOf(to[d]);
   }
@@ -109,8 +108,7 @@ void OpRule::window() {
 }
 
 /// Parts that are cut alike become blocks.
-LogicalResult OpRule::concat() {
-  auto at = size_t(cast<ConcatOp>(op.getOperation()).getDim());
+LogicalResult OpRule::concat(size_t at) {
   int64_t total = typeOf(op->getResult(0)).getDimSize(at);
   const DimState *first = nullptr;
   bool alike = true;
@@ -142,13 +140,14 @@ LogicalResult OpRule::runShapeOp() {
   for (unsigned axis = 0; axis < axes.count(); ++axis)
     for (const RankState *state : operands)
       loose[axis] = loose[axis] || state->isLoose(axis);
-  if (isa<ReshapeOp>(op))
+  View view = *viewOf(op);
+  if (view.kind == ViewKind::Rename)
     reshape();
-  else if (isa<ConcatOp>(op)) {
-    if (failed(concat()))
+  else if (view.kind == ViewKind::Join) {
+    if (failed(concat(view.dims[0])))
       return failure();
   } else
-    window();
+    window(view);
   for (unsigned axis = 0; axis < axes.count(); ++axis) {
     uint64_t parts = 0;
     bool isUnknown = false;

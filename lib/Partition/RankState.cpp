@@ -17,7 +17,7 @@ RankAxes::RankAxes(spmd::ProgramOp program) {
     names.push_back(name.str());
     sizes.push_back(size);
   }
-  program.walk([&](AssignSlotsOp op) { groups |= op.getGroup() > 1; });
+  groups = sequencesPerTable(program) > 1;
   int64_t micros = program.getMicroBatches();
   if (micros == 1)
     return;

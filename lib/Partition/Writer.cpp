@@ -2,6 +2,8 @@
 
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace kerf;
 
@@ -168,8 +170,8 @@ bool FunctionWriter::exchangesFor(Value global, const Layout &layout) const {
 /// Rows of experts that are all one number.
 Value FunctionWriter::makeNumber(OpBuilder &builder, Value global,
                                  const Layout &layout, Operation *reader) {
-  auto splat =
-      cast<SplatElementsAttr>(global.getDefiningOp<ConstantOp>().getValue());
+  SplatElementsAttr splat;
+  matchPattern(global, m_Constant(&splat));
   Operation *before = opBefore(builder);
   auto type = localType(global.getType(), layout, axes);
   Value value =

@@ -47,10 +47,9 @@ static double expertFraction(Operation *weight) {
   for (Operation *user : weight->getUsers()) {
     if (user->getNumResults() == 1 && isMadeOfFrozen(user->getResult(0)))
       return expertFraction(user);
-    auto matmul = dyn_cast<GroupedMatmulOp>(user);
-    auto slots = matmul ? matmul.getSizes().getDefiningOp<AssignSlotsOp>()
-                        : AssignSlotsOp();
-    if (slots)
+    if (!isCall(user, LibraryCall::GroupedMatmul))
+      continue;
+    if (auto slots = user->getOperand(2).getDefiningOp<AssignSlotsOp>())
       return static_cast<double>(typeOf(slots.getExperts()).getDimSize(2)) /
              slots.getCount();
   }
@@ -90,8 +89,7 @@ static ModelFlops countFlops(ModelOp model) {
     auto repeat = op->getParentOfType<RepeatOp>();
     double times = repeat ? repeat.getCount() : 1;
     double own = times * op.getCost().products();
-    auto attention = dyn_cast<AttentionOp>(op.getOperation());
-    if (!attention) {
+    if (!isCall(op, LibraryCall::Attention)) {
       flops.linear += own;
       bool isFrozen = llvm::any_of(op->getOperands(), [](Value operand) {
         ParamOp weight = findWeight(operand);
@@ -100,8 +98,8 @@ static ModelFlops countFlops(ModelOp model) {
       flops.frozen += isFrozen ? own : 0;
       return;
     }
-    llvm::ArrayRef<int64_t> q = typeOf(attention.getQ()).getShape();
-    llvm::ArrayRef<int64_t> v = typeOf(attention.getV()).getShape();
+    llvm::ArrayRef<int64_t> q = typeOf(op->getOperand(0)).getShape();
+    llvm::ArrayRef<int64_t> v = typeOf(op->getOperand(2)).getShape();
     flops.visible += own;
     flops.attention += times * 2.0 * q[0] * q[1] * v[1] * q[2] * (q[3] + v[3]);
   });

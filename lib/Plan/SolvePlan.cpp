@@ -587,7 +587,7 @@ static OwningOpRef<ModelOp> withBiases(ModelOp model) {
   OwningOpRef<ModelOp> copy(model.clone());
   llvm::SmallVector<Operation *> products;
   copy->getBody().walk([&](Operation *op) {
-    if (isa<LinearOp, MatmulOp>(op))
+    if (isCall(op, LibraryCall::Matmul))
       products.push_back(op);
   });
   llvm::for_each(products, mergeBias);

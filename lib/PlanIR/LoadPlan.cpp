@@ -206,7 +206,7 @@ static bool matchesPhase(llvm::StringRef text, llvm::StringRef name) {
 /// What rules name an op by: a linear op is one in 8-bit floats, too.
 static llvm::StringRef nameOf(Operation *op) {
   PhaseAttr phase = getPhase(op);
-  bool isLinear = isa<EinsumOp>(op) && phase &&
+  bool isLinear = isCall(op, LibraryCall::Matmul) && phase &&
                   phase.getKind() == PhaseKind::Forward &&
                   unquantized(op->getOperand(0)) != op->getOperand(0);
   return isLinear ? LinearOp::getOperationName() : op->getName().getStringRef();

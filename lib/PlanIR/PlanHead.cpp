@@ -56,9 +56,10 @@ static constexpr llvm::StringLiteral kLossScale = "loss_scale";
 
 static bool hasFloat8(ModelOp model) {
   return model.getBody()
-      .walk([](CastOp cast) {
-        return isFloat8(cast.getResult().getType()) ? WalkResult::interrupt()
-                                                    : WalkResult::advance();
+      .walk([](ScalarOpInterface op) {
+        bool isFound =
+            op.isConversion() && isFloat8(op->getResult(0).getType());
+        return isFound ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
 }
@@ -122,7 +123,7 @@ llvm::DenseMap<Operation *, std::string> kerf::namesOfOps(ModelOp model) {
     PhaseAttr phase = getPhase(op);
     if (!phase)
       return;
-    bool isCast = isa<CastOp>(op.getOperation());
+    bool isCast = isConversion(op);
     names[op] = (stringifyPhaseKind(phase.getKind()) + " " +
                  llvm::Twine(phase.getOp()) + (isCast ? " cast " : " ") +
                  llvm::Twine(counts[{phase, int(isCast)}]++))

@@ -84,7 +84,7 @@ void Narrowing::castOperand(OpOperand &operand, Type element) {
 /// True for ops whose operands have one type.
 static bool operandsAgree(Operation *op) {
   return op->hasTrait<OpTrait::SameOperandsAndResultType>() ||
-         op->hasTrait<OpTrait::SameTypeOperands>() || isa<SelectOp>(op);
+         isa<ScalarOpInterface>(op);
 }
 
 /// Whether mixed operands go up to f32: in weight gradients, whose results are
@@ -98,7 +98,8 @@ bool Narrowing::goesUp(Operation *op) {
   if (!isWeightGradient(op))
     return false;
   // A matmul of narrow operands has a wide result; these have no such form.
-  return isa<InferTypeOpInterface, BroadcastOp, ReshapeOp, ScatterAddOp>(op) ||
+  return isa<InferTypeOpInterface, ScatterAddOp>(op) ||
+         isView(op, ViewKind::Repeat, ViewKind::Rename) ||
          llvm::any_of(op->getOperands(), [&](Value v) { return isWide(v); });
 }
 
@@ -128,8 +129,8 @@ static bool staysWide(Value value) {
   for (OpOperand &use : value.getUses()) {
     auto op = dyn_cast<PrecisionOpInterface>(use.getOwner());
     bool keeps = op && op.keepsWide(use);
-    if (auto view = dyn_cast<ReshapeOp>(use.getOwner()))
-      keeps = staysWide(view.getResult());
+    if (isView(use.getOwner(), ViewKind::Rename))
+      keeps = staysWide(use.getOwner()->getResult(0));
     isWanted |= keeps;
     PhaseAttr phase = getPhase(use.getOwner());
     if (!keeps && phase && phase.getKind() == PhaseKind::Forward &&
@@ -158,7 +159,7 @@ LogicalResult Narrowing::inferResults(Operation *op) {
   }
   // What frozen parameters make is a weight, in the type of weights.
   bool isWeight = op->getNumResults() == 1 && isMadeOfFrozen(op->getResult(0));
-  if ((!hasNarrow && !isWeight) || isWeightGradient(op) || isa<CastOp>(op))
+  if ((!hasNarrow && !isWeight) || isWeightGradient(op) || isConversion(op))
     return success();
   for (Value result : op->getResults())
     if (isWide(result) && !staysWide(result))
@@ -270,7 +271,7 @@ static LogicalResult checkScaled(ModelOp model, FloatType narrow) {
 static void logCasts(ModelOp model, FloatType narrow) {
   int64_t casts = 0, narrowed = 0;
   model.walk([&](Operation *op) {
-    casts += isa<CastOp>(op);
+    casts += isConversion(op);
     for (Type type : op->getResultTypes())
       if (auto tensor = dyn_cast<RankedTensorType>(type))
         narrowed += tensor.getElementType() == narrow;

@@ -299,7 +299,8 @@ static void keepUnits(RepeatOp &forward, const BlockQuantizer &found,
 
 /// The product, of the ops that a linear op became.
 static bool keepsNumber(Operation *op, const llvm::DenseSet<int64_t> &linears) {
-  return !linears.contains(getPhase(op).getOp()) || isa<EinsumOp>(op);
+  return !linears.contains(getPhase(op).getOp()) ||
+         isCall(op, LibraryCall::Matmul);
 }
 
 /// Numbers the forward ops anew, in order: each op has a number of its own, by

@@ -32,12 +32,13 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::recompute;
 
-bool recompute::isView(Operation *op) {
-  return isa<ReshapeOp, SliceOp, TransposeOp, BroadcastOp>(op);
+bool recompute::isFreeView(Operation *op) {
+  return isView(op, ViewKind::Rename, ViewKind::Part, ViewKind::Turn,
+                ViewKind::Repeat);
 }
 
 std::optional<int64_t> recompute::viewWork(Operation *op) {
-  return isView(op) ? std::optional<int64_t>(0) : std::nullopt;
+  return isFreeView(op) ? std::optional<int64_t>(0) : std::nullopt;
 }
 
 /// Bounds a number so that sums of it fit a `Price`.
@@ -46,7 +47,7 @@ static int64_t bounded(double number) {
 }
 
 std::optional<int64_t> recompute::cheapWork(Operation *op) {
-  if (isView(op))
+  if (isFreeView(op))
     return 0;
   auto facts = dyn_cast<CostOpInterface>(op);
   if (!facts)
@@ -78,7 +79,7 @@ public:
     for (Operation &op : body.without_terminator())
       if (op.getNumResults() > 0 && !pair.isFree(op.getResult(0)))
         addOp(op, canCopy(&op) ? work(&op) : std::nullopt,
-              (keepCopies && pair.wasCopied(&op) && !isView(&op)) ||
+              (keepCopies && pair.wasCopied(&op) && !isFreeView(&op)) ||
                   isMadeOfFrozen(op.getResult(0)) ||
                   isMadeOfConstants(op.getResult(0)));
     for (Value value : pair.needed())

@@ -9,7 +9,7 @@ namespace kerf::recompute {
 
 /// True for ops that show the elements of their operand in another order or
 /// shape: reshape, slice, transpose, broadcast.
-bool isView(mlir::Operation *op);
+bool isFreeView(mlir::Operation *op);
 
 /// Work of a view: nothing; none for other ops.
 std::optional<int64_t> viewWork(mlir::Operation *op);

@@ -141,7 +141,7 @@ static void saveOperands(SavedValues &pair, const Choice &choice,
     if (!op || pair.isFree(value) || saved.contains(value) || !canCopy(op) ||
         isMadeOfFrozen(value) || isMadeOfConstants(value))
       continue;
-    if (isListed(value, choice) || isView(op))
+    if (isListed(value, choice) || isFreeView(op))
       wanted.insert(op->operand_begin(), op->operand_end());
     else
       saved.insert(value);

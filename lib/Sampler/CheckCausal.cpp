@@ -41,19 +41,10 @@ private:
 };
 } // namespace
 
-/// Ops that mix positions and read nothing behind one. Where experts have room
-/// for so many, second choices come behind all first ones: `kerfc` says so.
-static bool looksBack(Operation *op) {
-  if (auto attention = dyn_cast<AttentionOp>(op))
-    return attention.getCausal();
-  return isa<CumsumOp, AssignSlotsOp, DispatchOp, CombineOp, ExpertLoadOp,
-             GroupedMatmulOp>(op);
-}
-
 /// Is a slice of a dimension its beginning?
 static bool isPrefix(Operation *op, unsigned dim) {
-  auto slice = dyn_cast<SliceOp>(op);
-  return slice && slice.getOffsets()[dim] == 0;
+  std::optional<View> view = viewOf(op);
+  return view && view->kind == ViewKind::Part && view->offsets[dim] == 0;
 }
 
 static LogicalResult refuse(Operation *op) {
@@ -94,7 +85,9 @@ LogicalResult SequenceFlow::visitOp(Operation *op) {
         }
       isKept &= isIn && facts.factors[factor].kind != FactorKind::Whole;
     }
-    if (!isKept && facts.factors[factor].size > 1 && !looksBack(op))
+    // Where experts have room for so many, second choices come behind all first
+    // ones: `kerfc` says so.
+    if (!isKept && facts.factors[factor].size > 1 && !facts.looksBack)
       return refuse(op);
   }
   return success();

@@ -23,8 +23,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <numeric>
-
 using namespace mlir;
 using namespace kerf;
 
@@ -192,28 +190,23 @@ static FailureOr<OwningOpRef<ModelOp>> makeLogits(ModelOp model) {
   return withoutUnread(*copy);
 }
 
-/// What `makeLogits` asks for, in the model that it returned.
+/// The first operand of what makes a value.
+static Value madeOf(Value value) {
+  return value.getDefiningOp()->getOperand(0);
+}
+
+/// What `makeLogits` asks for, in the model that it returned: the sum of
+/// `select(broadcast(compare(targets, ...)), logits, 0)`.
 static Question questionOf(PlainBuilder &p, ModelOp model) {
-  auto sum = model.getReturn().getValues()[0].getDefiningOp<ReduceOp>();
-  auto picked = sum.getX().getDefiningOp<SelectOp>();
-  auto rows = picked.getCondition().getDefiningOp<BroadcastOp>();
-  Value targets = rows.getX().getDefiningOp<CompareOp>().getLhs();
+  Value logits = madeOf(model.getReturn().getValues()[0]);
+  Value asked = madeOf(madeOf(logits)), targets = madeOf(asked);
   Value numbers = p.cast(targets, p.builder.getF32Type());
-  return {picked.getResult(), rows.getX(), p.select(rows.getX(), numbers, 0.0)};
+  return {logits, asked, p.select(asked, numbers, 0.0)};
 }
 
 //===----------------------------------------------------------------------===//
 // The plan
 //===----------------------------------------------------------------------===//
-
-/// Sequences whose experts' rows lie in one table.
-static int64_t rowsOf(ModelOp model) {
-  int64_t rows = 1;
-  model.getBody().walk([&](AssignSlotsOp op) {
-    rows = std::lcm(rows, static_cast<int64_t>(op.getGroup()));
-  });
-  return rows;
-}
 
 /// Cuts the batch where inputs enter; the stage plan goes on from there.
 static void cutBatch(ModelOp model, const PlanAxes &axes) {
@@ -252,7 +245,7 @@ static void warnOfRoom(ModelOp model) {
 /// One rank; a micro-batch has as many rows as must be together.
 static void planRows(ModelOp model) {
   int64_t batch = typeOf(model.getInput("tokens")).getDimSize(0);
-  int64_t rows = rowsOf(model);
+  int64_t rows = sequencesPerTable(model);
   MLIRContext *context = model.getContext();
   if (batch % rows != 0 || batch == rows)
     return;
@@ -290,8 +283,8 @@ FailureOr<OwningOpRef<ModuleOp>> kerf::makeSampler(ModelOp model) {
   OpBuilder builder(sampler.getReturn());
   PlainBuilder p{builder, sampler.getReturn().getLoc()};
   Question question = questionOf(p, sampler);
-  if (failed(checkCausal(
-          sampler, question.logits.getDefiningOp<SelectOp>().getOnTrue())))
+  if (failed(
+          checkCausal(sampler, question.logits.getDefiningOp()->getOperand(1))))
     return failure();
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
   Value temperature = sampler.getOrAddInput("learning_rate", scalar);

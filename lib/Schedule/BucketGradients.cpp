@@ -102,7 +102,7 @@ static RankSum findSum(spmd::ReadOp read) {
     Operation *user = *value.getUsers().begin();
     bool isSum = isRankSum(user);
     if (user->getBlock() != read->getBlock() ||
-        (!isSum && !isa<ReshapeOp, PadOp>(user)))
+        (!isSum && !isView(user, ViewKind::Rename, ViewKind::Pad)))
       break;
     sum.chain.push_back(user);
     end = isSum ? sum.chain.size() : end;
@@ -171,7 +171,7 @@ static Value sumAgain(OpBuilder &builder, const RankSum &sum, Value value,
     auto type = typeOf(op->getResult(0));
     type = withShape(type, type.getShape().drop_front(isLayer));
     Operation *made = nullptr;
-    if (isa<ReshapeOp>(op)) {
+    if (isView(op, ViewKind::Rename)) {
       made = ReshapeOp::create(builder, op->getLoc(), type, value);
     } else if (auto pad = dyn_cast<PadOp>(op)) {
       made = PadOp::create(builder, op->getLoc(), type, value,
@@ -197,11 +197,11 @@ static Value sumAgain(OpBuilder &builder, const RankSum &sum, Value value,
 /// True where the sum of a stack is the stack of the sums of its layers.
 static bool isByLayer(const RankSum &sum, int64_t layers) {
   return llvm::all_of(sum.chain, [&](Operation *op) {
-    if (auto pad = dyn_cast<PadOp>(op))
-      return pad.getLow()[0] == 0 && pad.getHigh()[0] == 0;
+    auto type = typeOf(op->getResult(0));
+    if (isView(op, ViewKind::Pad))
+      return type.getDimSize(0) == typeOf(op->getOperand(0)).getDimSize(0);
     if (auto scatter = dyn_cast<spmd::ReduceScatterOp>(op))
       return scatter.getDim() > 0;
-    auto type = typeOf(op->getResult(0));
     return type.getRank() > 0 && type.getDimSize(0) == layers;
   });
 }

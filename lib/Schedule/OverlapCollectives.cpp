@@ -58,10 +58,15 @@ namespace kerf {
 #include "kerf/Schedule/Passes.h.inc"
 } // namespace kerf
 
+/// True for another address of what the operand is.
+static bool isAddress(Operation *op) {
+  return isView(op, ViewKind::Rename, ViewKind::Part);
+}
+
 /// Ops that become no command: addresses and numbers.
 static bool isFree(Operation *op) {
-  return isa<kerf::ParamOp, ReshapeOp, SliceOp, ConcatOp, spmd::ReadOp,
-             spmd::OffsetOp, spmd::WaitOp>(op);
+  return isa<kerf::ParamOp, spmd::ReadOp, spmd::OffsetOp, spmd::WaitOp>(op) ||
+         isView(op, ViewKind::Rename, ViewKind::Part, ViewKind::Join);
 }
 
 /// True for collectives of one stage; among its ranks they may change places.
@@ -84,7 +89,7 @@ static bool isBorder(Operation *op) {
 
 /// Stores and views, which can as well come later.
 static bool canWait(Operation *op) {
-  return isa<spmd::WriteOp, spmd::AccumulateOp, ReshapeOp, SliceOp>(op);
+  return isa<spmd::WriteOp, spmd::AccumulateOp>(op) || isAddress(op);
 }
 
 /// The buffer that an op stores to, or null.
@@ -114,7 +119,7 @@ static bool overwrites(Operation *op, Operation *maker) {
 /// in that buffer, and must not be before.
 static bool replacesRead(Value result, Block &block) {
   return llvm::any_of(result.getUsers(), [&](Operation *user) {
-    if (isa<ReshapeOp, spmd::WaitOp>(user))
+    if (isView(user, ViewKind::Rename) || isa<spmd::WaitOp>(user))
       return replacesRead(user->getResult(0), block);
     FlatSymbolRefAttr target = targetOf(user);
     return target && llvm::any_of(block.getOps<spmd::ReadOp>(), [&](auto read) {
@@ -160,8 +165,7 @@ Overlap::Chain Overlap::chainOf(Operation *collective) {
   Chain chain = {collective};
   Operation *maker = collective->getOperand(0).getDefiningOp();
   while (maker && maker->getBlock() == &block &&
-         (isa<ReshapeOp, SliceOp>(maker) ||
-          (isa<kerf::ParamOp>(maker) && !writesParams))) {
+         (isAddress(maker) || (isa<kerf::ParamOp>(maker) && !writesParams))) {
     chain.push_back(maker);
     maker = maker->getNumOperands() ? maker->getOperand(0).getDefiningOp()
                                     : nullptr;
@@ -208,7 +212,7 @@ Operation *Overlap::readLate(Operation *collective,
   llvm::SmallPtrSet<Value, 4> late = {collective->getResult(0)};
   computes = false;
   Operation *first = collective->getOperand(0).getDefiningOp();
-  while (isa_and_nonnull<ReshapeOp, SliceOp>(first))
+  while (isAddress(first))
     first = first->getOperand(0).getDefiningOp();
   Operation *stop = collective->getNextNode();
   for (; !isBorder(stop); stop = stop->getNextNode()) {

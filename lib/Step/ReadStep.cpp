@@ -47,7 +47,8 @@ std::string numberType(Type element) {
 bool isDisjointSum(Operation *op) {
   return isa<AddOp>(op) && llvm::all_of(op->getOperands(), [](Value operand) {
            Operation *maker = operand.getDefiningOp();
-           return maker && (isa<PadOp>(maker) || isDisjointSum(maker));
+           return maker &&
+                  (isView(maker, ViewKind::Pad) || isDisjointSum(maker));
          });
 }
 
@@ -160,7 +161,7 @@ private:
       for (auto [operand, dims] : llvm::zip(op.getOperands(), factors.operands))
         if (isMadeOfConstants(operand))
           adopt(operand, meaningsOf(factors, dims, classes));
-        else if (operand.getDefiningOp<BroadcastOp>())
+        else if (isView(operand, ViewKind::Repeat))
           set(operand, meaningsOf(factors, dims, classes));
       for (auto [result, dims] : llvm::zip(op.getResults(), factors.results))
         set(result, meaningsOf(factors, dims, classes));
@@ -406,10 +407,14 @@ private:
     layer.variants = factors.variants;
     layer.maps = factors.maps;
     layer.work = cost.getCost();
-    layer.view = isa<ReshapeOp, SliceOp, PadOp>(op) || isDisjointSum(op);
+    layer.view = isView(op, ViewKind::Rename, ViewKind::Part, ViewKind::Pad) ||
+                 isDisjointSum(op);
     layer.isPutOff = putOff.contains(op);
     layer.alone = getOwnKernel(op).has_value();
-    layer.ownLoops = isa<RopeOp, RouteOp, RouteBackwardOp>(op);
+    auto meaning = dyn_cast<DecomposeOpInterface>(op);
+    layer.ownLoops = meaning && meaning.hasOwnLoops();
+    layer.tableBytes = layer.work.tableBytes;
+    layer.stepTableBytes = layer.work.stepTableBytes;
     bool forward = layer.phase == LayerPhase::Forward;
     for (Value operand : op->getOperands())
       layer.operands.push_back(idOf(operand, forward));
@@ -469,32 +474,20 @@ private:
       layer.tanh = gelu.getKind() == GeluKind::Tanh;
     if (auto backward = dyn_cast<GeluBackwardOp>(op))
       layer.tanh = backward.getKind() == GeluKind::Tanh;
-    // Of each row and expert how many rows came before.
-    if (auto slots = dyn_cast<AssignSlotsOp>(op))
-      layer.tableBytes =
-          4.0 * typeOf(slots.getExperts()).getNumElements() * slots.getCount();
-    // Cosines and sines of each position, in f32.
-    if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getPositions()) {
-      auto x = typeOf(rope.getX()).getShape();
-      layer.stepTableBytes = 4.0 * x[1] * x[3];
-    }
     if (layer.work.attentionFlops == 0)
       return;
     auto q = typeOf(op->getOperand(0)).getShape();
     layer.headSize = q.back();
     layer.scores =
         double(q[0]) * q[1] * q[2] * typeOf(op->getOperand(1)).getDimSize(1);
-    auto note = [&layer](auto attention) {
-      layer.causal = attention.getCausal();
-      layer.dropsScores = bool(attention.getSeed());
-      layer.capsScores = bool(attention.getSoftcap());
-      layer.isPacked = !attention.getSegments().empty();
-      layer.window = attention.getWindow().value_or(0);
-    };
-    if (auto forward = dyn_cast<AttentionOp>(op))
-      note(forward);
-    if (auto backward = dyn_cast<AttentionBackwardOp>(op))
-      note(backward);
+    auto attention = dyn_cast<AttentionOpInterface>(op);
+    if (!attention)
+      return;
+    layer.causal = attention.getCausal();
+    layer.dropsScores = bool(attention.getSeed());
+    layer.capsScores = bool(attention.getSoftcap());
+    layer.isPacked = !attention.getSegments().empty();
+    layer.window = attention.getWindow().value_or(0);
   }
 
   void noteGradient(Value result, int id) {

@@ -90,80 +90,65 @@ void StepSizes::readWindow(Operation *op, const Factors &facts,
   }
 }
 
-void StepSizes::readConcat(ConcatOp op) {
-  unsigned d = op.getDim();
-  Word linked = {dimsOf(op.getResult())[d]};
-  for (Value input : op.getInputs())
+void StepSizes::readJoin(Operation *op, unsigned d) {
+  Word linked = {dimsOf(op->getResult(0))[d]};
+  for (Value input : op->getOperands())
     linked.push_back(dimsOf(input)[d]);
   sizes.link(linked, {});
 }
 
-static unsigned findFactor(const Factors &facts, llvm::StringRef name) {
-  auto *found = llvm::find_if(facts.factors,
-                              [&](const Factor &f) { return f.name == name; });
-  return found - facts.factors.begin();
-}
+namespace {
+/// What one op asks, as words of letters.
+class OpDemands : public SizeDemands {
+public:
+  using WordOf = llvm::function_ref<unsigned(SizeName)>;
+  OpDemands(Sizes &sizes, WordOf wordOf) : sizes(sizes), wordOf(wordOf) {}
 
-/// Without a capacity a table of routed tokens has a row per choice.
-void StepSizes::readRoutes(Operation *op, const Factors &facts,
-                           llvm::ArrayRef<unsigned> factors) {
-  unsigned count = facts.factors.size();
-  unsigned n = findFactor(facts, "n"), s = findFactor(facts, "s"),
-           k = findFactor(facts, "k"), r = findFactor(facts, "r");
-  if (n == count || s == count || k == count || r == count)
-    return;
-  auto sizeOf = [&](unsigned f) { return facts.factors[f].size; };
-  if (sizeOf(r) == sizeOf(n) * sizeOf(s) * sizeOf(k))
-    sizes.product(factors[r], {factors[s], factors[n], factors[k]});
-}
+  void keep(SizeName size) override { sizes.keep(wordOf(size)); }
+  void atLeast(SizeName size, int64_t value) override {
+    sizes.atLeast(wordOf(size), value);
+  }
+  void atMost(SizeName size, int64_t value) override {
+    sizes.atMost(wordOf(size), value);
+  }
+  void divide(SizeName size, int64_t parts) override {
+    sizes.divide(wordOf(size), parts);
+  }
+  void unify(SizeName size, SizeName other) override {
+    sizes.unify(wordOf(size), wordOf(other));
+  }
+  void cover(SizeName size, SizeName other) override {
+    sizes.cover(wordOf(size), wordOf(other));
+  }
+  void product(SizeName size, llvm::ArrayRef<SizeName> factors) override {
+    Sizes::Word word;
+    for (SizeName factor : factors)
+      word.push_back(wordOf(factor));
+    sizes.product(wordOf(size), word);
+  }
+  void setUsual(int64_t value) override { sizes.setUsual(value); }
 
-/// Numbers of experts are below the number of what they were chosen from.
-void StepSizes::readChosen(Value experts, unsigned count) {
-  Operation *maker = experts.getDefiningOp();
-  if (isa_and_nonnull<RouteOp, TopKOp>(maker))
-    sizes.unify(dimsOf(maker->getOperand(0)).back(), count);
-}
+private:
+  Sizes &sizes;
+  WordOf wordOf;
+};
+} // namespace
 
 /// What the meaning of an op asks of its sizes.
 void StepSizes::demand(Operation *op, const Factors &facts,
                        llvm::ArrayRef<unsigned> factors) {
-  llvm::TypeSwitch<Operation *>(op)
-      .Case([&](SliceOp slice) {
-        readWindow(op, facts, factors, slice.getOffsets());
-      })
-      .Case([&](PadOp pad) { readWindow(op, facts, factors, pad.getLow()); })
-      .Case([&](ConcatOp concat) { readConcat(concat); })
-      .Case([&](ConstantOp constant) {
-        if (!constant.getValue().isSplat())
-          for (unsigned factor : factors)
-            sizes.keep(factor);
-      })
-      .Case([&](DequantizeOp) { // a block is what it is
-        for (auto [factor, fact] : llvm::zip_equal(factors, facts.factors))
-          if (fact.kind == FactorKind::Whole)
-            sizes.keep(factor);
-        sizes.setUsual(2); // of blocks of 64
-      })
-      .Case([&](EmbeddingOp embedding) { // rows for all positions
-        if (Word &ids = dimsOf(embedding.getIds()); !ids.empty())
-          sizes.cover(dimsOf(embedding.getTable())[0], ids.back());
-      })
-      .Case([&](RouteOp route) {
-        Word &weights = dimsOf(route.getWeights());
-        sizes.atMost(weights.back(), 2);
-        // Two groups of two experts.
-        sizes.atLeast(dimsOf(route.getLogits()).back(), 4);
-        if (route.getGroups())
-          sizes.divide(dimsOf(route.getLogits()).back(), 4);
-      })
-      .Case([&](AssignSlotsOp slots) {
-        readChosen(slots.getExperts(), factors[findFactor(facts, "e")]);
-      })
-      .Case([&](ExpertLoadOp load) {
-        readChosen(load.getExperts(), dimsOf(load.getResult()).front());
-      })
-      .Case<DispatchOp, CombineOp, CombineWeightGradientOp>(
-          [&](Operation *) { readRoutes(op, facts, factors); });
+  if (std::optional<View> view = viewOf(op)) {
+    if (view->kind == ViewKind::Part || view->kind == ViewKind::Pad)
+      readWindow(op, facts, factors, view->offsets);
+    else if (view->kind == ViewKind::Join)
+      readJoin(op, view->dims[0]);
+  }
+  auto wordOf = [&](SizeName size) {
+    return size.value ? dimsOf(size.value)[size.index] : factors[size.index];
+  };
+  OpDemands demands(sizes, wordOf);
+  if (auto sized = dyn_cast<ResizeOpInterface>(op))
+    sized.demandSizes(demands);
 }
 
 std::optional<BlockCut> kerf::blocksOf(const Factors &facts,

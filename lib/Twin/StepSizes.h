@@ -27,7 +27,7 @@ std::optional<BlockCut> blocksOf(const Factors &facts,
                                  const PlanAxes &axes);
 
 /// Collects the sizes of a planned step, then tells the small ones.
-class StepSizes {
+class StepSizes : public NewSizes {
 public:
   /// Reads the model's sizes and chooses those that `plan` allows. Fails with a
   /// diagnostic for an assignment that is none.
@@ -41,6 +41,14 @@ public:
   int64_t smallOffset(mlir::Value value, unsigned dim, int64_t offset) const;
   /// The layers of a repeat.
   int64_t small(RepeatOp repeat) const;
+
+  int64_t of(mlir::Operation *op, SizeName size) const override {
+    return size.value ? small(size.value, size.index) : small(op, size.index);
+  }
+  int64_t offset(mlir::Value value, unsigned dim,
+                 int64_t offset) const override {
+    return smallOffset(value, dim, offset);
+  }
 
 private:
   using Word = Sizes::Word;
@@ -60,10 +68,7 @@ private:
   void readWindow(mlir::Operation *op, const Factors &facts,
                   llvm::ArrayRef<unsigned> factors,
                   llvm::ArrayRef<int64_t> offsets);
-  void readConcat(ConcatOp op);
-  void readChosen(mlir::Value experts, unsigned count);
-  void readRoutes(mlir::Operation *op, const Factors &facts,
-                  llvm::ArrayRef<unsigned> factors);
+  void readJoin(mlir::Operation *op, unsigned dim);
 
   std::optional<PlanAxes> axes, smallAxes;
   Sizes sizes;

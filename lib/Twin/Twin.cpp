@@ -15,8 +15,8 @@
 
 #include "kerf/Dialect/Kerf/Chunks.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Verifier.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
@@ -30,10 +30,6 @@ struct SizeWriter {
 
   void writeType(Value value);
   LogicalResult writeAssignment(Operation *op);
-  void writeSlice(SliceOp op);
-  void writePad(PadOp op);
-  void writeRoute(RouteOp op);
-  void writeSlots(AssignSlotsOp op);
   void writeUpdate(UpdateOp op);
   void writeAttributes(Operation *op);
 };
@@ -68,62 +64,6 @@ LogicalResult SizeWriter::writeAssignment(Operation *op) {
   return success();
 }
 
-/// An offset in blocks of `from` elements, in blocks of `to`.
-static int64_t inBlocks(int64_t offset, int64_t from, int64_t to) {
-  return offset / from * to;
-}
-
-void SizeWriter::writeSlice(SliceOp op) {
-  llvm::ArrayRef<int64_t> whole = typeOf(op.getX()).getShape();
-  llvm::SmallVector<int64_t> offsets(op.getOffsets()), parts(op.getSizes());
-  for (size_t d = 0; d < offsets.size(); ++d) {
-    int64_t from = parts[d];
-    bool isBlock = from > 0 && whole[d] % from == 0 && offsets[d] % from == 0;
-    parts[d] = sizes.small(op.getResult(), d);
-    offsets[d] = isBlock ? inBlocks(offsets[d], from, parts[d])
-                         : sizes.smallOffset(op.getX(), d, offsets[d]);
-  }
-  op.setOffsets(offsets);
-  op.setSizes(parts);
-}
-
-void SizeWriter::writePad(PadOp op) {
-  llvm::ArrayRef<int64_t> part = typeOf(op.getX()).getShape();
-  llvm::ArrayRef<int64_t> whole = typeOf(op.getResult()).getShape();
-  llvm::SmallVector<int64_t> low(op.getLow()), high(op.getHigh());
-  for (size_t d = 0; d < low.size(); ++d) {
-    if (part[d] == whole[d])
-      continue;
-    bool isBlock = whole[d] % part[d] == 0 && low[d] % part[d] == 0;
-    int64_t to = sizes.small(op.getX(), d);
-    low[d] = isBlock ? inBlocks(low[d], part[d], to)
-                     : sizes.smallOffset(op.getX(), d, low[d]);
-    high[d] = sizes.small(op.getResult(), d) - to - low[d];
-  }
-  op.setLow(low);
-  op.setHigh(high);
-}
-
-/// Two groups of experts stand for more.
-void SizeWriter::writeRoute(RouteOp op) {
-  op.setK(sizes.small(op.getWeights(), 2));
-  if (!op.getGroups() || *op.getGroups() < 2)
-    return;
-  bool someAreLeft = op.getBest().value_or(0) < *op.getGroups();
-  op.setGroups(2);
-  op.setBest(someAreLeft ? 1 : 2);
-}
-
-void SizeWriter::writeSlots(AssignSlotsOp op) {
-  Factors facts = op.getFactors();
-  for (auto [f, factor] : llvm::enumerate(facts.factors)) {
-    if (factor.name == "n")
-      op.setGroup(sizes.small(op, f));
-    if (factor.name == "e")
-      op.setCount(sizes.small(op, f));
-  }
-}
-
 /// State in blocks stays so: blocks of two.
 static Attribute smallRule(UpdateOp op) {
   auto rule = dyn_cast<AdamW8bitAttr>(op.getRule());
@@ -143,60 +83,14 @@ void SizeWriter::writeUpdate(UpdateOp op) {
     op.setEnd(*op.getStart() + sizes.small(op.getGradient(), 0));
 }
 
-/// A window that hides something still does.
-template <typename Op> static void writeWindow(Op op, const StepSizes &sizes) {
-  auto window = op.getWindow();
-  int64_t keys = typeOf(op.getK()).getDimSize(1);
-  if (window && int64_t(*window) < keys)
-    op.setWindow(std::max<int64_t>(2, sizes.small(op.getK(), 1) / 2));
-}
-
-/// The number of a factor in the small step.
-static int64_t smallFactor(const StepSizes &sizes, Operation *op,
-                           llvm::StringRef name) {
-  Factors facts = cast<FactorOpInterface>(op).getFactors();
-  for (auto [f, factor] : llvm::enumerate(facts.factors))
-    if (factor.name == name)
-      return sizes.small(op, f);
-  return 1;
-}
-
 /// Attributes that repeat a size. Types are still the large ones.
-/// The first frequencies, one for each pair of the small head.
-static void writeRope(RopeOp op, const StepSizes &sizes) {
-  auto table = dyn_cast_or_null<RopeTableAttr>(op.getScalingAttr());
-  if (!table)
-    return;
-  int64_t pairs = sizes.small(op.getX(), 3) / 2;
-  llvm::ArrayRef<double> all = table.getFrequencies().asArrayRef();
-  op.setScalingAttr(RopeTableAttr::get(
-      op.getContext(),
-      DenseF64ArrayAttr::get(op.getContext(), all.take_front(pairs)),
-      table.getMagnitude()));
-}
-
 void SizeWriter::writeAttributes(Operation *op) {
-  llvm::TypeSwitch<Operation *>(op)
-      .Case([&](SliceOp own) { writeSlice(own); })
-      .Case([&](PadOp own) { writePad(own); })
-      .Case([&](RouteOp own) { writeRoute(own); })
-      .Case([&](AssignSlotsOp own) { writeSlots(own); })
-      .Case([&](UpdateOp own) { writeUpdate(own); })
-      .Case(
-          [&](RepeatOp own) { own.setEnd(own.getStart() + sizes.small(own)); })
-      .Case([&](TopKOp own) {
-        own.setK(sizes.small(own->getResult(0),
-                             typeOf(own->getResult(0)).getRank() - 1));
-      })
-      .Case([&](RopeOp own) { writeRope(own, sizes); })
-      .Case<AttentionOp, AttentionBackwardOp>(
-          [&](auto own) { writeWindow(own, sizes); })
-      .Case<LoadBalanceLossOp, LoadBalanceLossBackwardOp>(
-          [&](auto own) { own.setGroup(smallFactor(sizes, op, "n")); })
-      .Case<GroupedMatmulOp, GroupedWeightGradientOp>([&](auto own) {
-        if (own.getCapacity())
-          own.setCapacity(smallFactor(sizes, op, "c"));
-      });
+  if (auto update = dyn_cast<UpdateOp>(op))
+    writeUpdate(update);
+  else if (auto repeat = dyn_cast<RepeatOp>(op))
+    repeat.setEnd(repeat.getStart() + sizes.small(repeat));
+  else if (auto sized = dyn_cast<ResizeOpInterface>(op))
+    sized.resize(sizes);
 }
 
 /// Tables of slots have as many rows per expert as grouped products ask for.
@@ -231,9 +125,9 @@ static LogicalResult writeSizes(ModelOp model, const StepSizes &sizes) {
   }
   OpBuilder builder(model.getContext());
   for (Operation *op : ops)
-    if (auto constant = dyn_cast<ConstantOp>(op);
-        constant && constant.getValue().isSplat())
-      constant.localize(builder, {});
+    if (DenseElementsAttr value;
+        matchPattern(op, m_Constant(&value)) && value.isSplat())
+      cast<LocalizeOpInterface>(op).localize(builder, {});
   writeCapacities(model);
   return success();
 }

@@ -32,9 +32,11 @@ using kerf_test::CodeOp;
 using kerf_test::ReverseRowsOp;
 using kerf_test::SoftplusGateOp;
 using kerf_test::SoftsignOp;
+using kerf_test::SplitHeadsOp;
 
 void kerf_test::TestDialect::initialize() {
-  addOperations<CodeOp, ReverseRowsOp, SoftplusGateOp, SoftsignOp>();
+  addOperations<CodeOp, ReverseRowsOp, SoftplusGateOp, SoftsignOp,
+                SplitHeadsOp>();
 }
 
 //===----------------------------------------------------------------------===//
@@ -94,6 +96,35 @@ LogicalResult SoftsignOp::buildGradient(GradientBuilder &gradients) {
   Value x = getX(), dy = gradients.of(getResult());
   Value below = p.add(p.max(x, p.neg(x)), 1.0);
   gradients.add(x, p.div(dy, p.mul(below, below)));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// split_heads
+//===----------------------------------------------------------------------===//
+
+View SplitHeadsOp::getView() { return {ViewKind::Rename}; }
+
+Factors SplitHeadsOp::getFactors() {
+  Factors facts(Positions::Ignored);
+  llvm::ArrayRef<int64_t> to = typeOf(getResult()).getShape();
+  unsigned b = facts.add("b", to[0]), s = facts.add("s", to[1]);
+  unsigned h = facts.add("h", to[2]), d = facts.add("d", to[3]);
+  facts.operands = {{{b}, {s}, {h, d}}};
+  facts.results = {{{b}, {s}, {h}, {d}}};
+  facts.linearOperands = {0};
+  return facts;
+}
+
+void SplitHeadsOp::evaluate(llvm::ArrayRef<const HostTensor *> operands,
+                            llvm::MutableArrayRef<HostTensor> results) {
+  results[0].data = operands[0]->data;
+}
+
+LogicalResult SplitHeadsOp::buildGradient(GradientBuilder &gradients) {
+  PlainBuilder p{gradients.builder(), getLoc()};
+  gradients.add(
+      getX(), p.reshape(gradients.of(getResult()), typeOf(getX()).getShape()));
   return success();
 }
 

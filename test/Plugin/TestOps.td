@@ -27,6 +27,14 @@ def Test_SoftsignOp : Op<Test_Dialect, "softsign", [Pure,
   let assemblyFormat = "$x attr-dict `:` type($result)";
 }
 
+def Test_SplitHeadsOp : Op<Test_Dialect, "split_heads", [Pure, Kerf_View, Kerf_Factors,
+    Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+  let summary = "Channels [b,s,d] as heads [b,s,h,d/h]: the same elements in the same order";
+  let arguments = (ins Kerf_Float:$x);
+  let results = (outs Kerf_Float:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+}
+
 def Test_ReverseRowsOp : Op<Test_Dialect, "reverse_rows", [Pure,
     SameOperandsAndResultType, Kerf_Evaluate, Kerf_Kernel]> {
   let summary = "Reverse the order in the last dimension, by a kernel of its own";

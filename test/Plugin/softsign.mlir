@@ -10,8 +10,8 @@
 // FUSED-NEXT: %[[Y:.*]] = kerf_test.softsign
 // FUSED-NEXT: kerf.mul %[[Y]]
 // TWIN: its twin trains as on one rank
-// TRAINED: 1 {{.*}}loss
-// TRAINED: 2 {{.*}}loss
+// TRAINED: iteration {{ *}}1/{{.*}}loss
+// TRAINED: iteration {{ *}}2/{{.*}}loss
 kerf.model @signs(tokens %tokens: tensor<4x8xi32>, targets %targets: tensor<4x8xi32>) attributes {optimizer = #kerf.sgd<>} {
   %w = kerf.param "w" init<normal, 0.5> : tensor<256x16xf32>
   %x = kerf.embedding %tokens, %w : tensor<4x8xi32>, tensor<256x16xf32>

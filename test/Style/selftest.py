@@ -12,6 +12,7 @@ import docs_reference
 import format as format_check
 import layering
 import machine_paths
+import op_casts
 import op_docs
 import sizes
 import top_level
@@ -189,6 +190,35 @@ class Sizes(Case):
                 self.refuses(sizes.check, {path: text}, finding)
         many = {f"lib/A/{n}.cpp": "" for n in range(46)}
         self.refuses(sizes.check, many, "lib/A: 46 sources")
+
+
+class OpCasts(Case):
+    TD = {TD: "def Kerf_FooOp : Kerf_Op<\"foo\"> {}\ndef Kerf_BarOp : Kerf_Op<\"bar\"> {}\n"}
+
+    def test_accepts(self):
+        text = "isa<FooOp, kerf::BarOp>(op); dyn_cast<OtherOp>(op); FooOp::create(b);"
+        files = self.TD | {"lib/Fuse/A.cpp": text, "lib/Dialect/A.cpp": text}
+        self.accepts(op_casts.check, files | {"t.txt": "# why\nFuse 2 FooOp BarOp: a reason\n"}, "ROOT/t.txt")
+
+    def test_refuses(self):
+        for text in (
+            "isa<FooOp>(op)", "value.getDefiningOp<FooOp>()", "llvm::IsaPred<FooOp>", "isa_and_nonnull<\n    FooOp>(op)",
+            ".Case<FooOp>(f)", ".Case([&](FooOp op) {})", "root->walk([&](FooOp op) {})", "body.getOps<FooOp>()",
+        ):  # fmt: skip
+            files = self.TD | {"lib/Fuse/A.cpp": text, "t.txt": "Memory 0 BarOp: none\n"}
+            with self.subTest(text):
+                self.refuses(op_casts.check, files, "lib/Fuse: 1 casts to FooOp", "ROOT/t.txt")
+
+    def test_table(self):
+        for row, finding in (
+            ("Fuse 2 FooOp: a reason", "t.txt says 2"),
+            ("Fuse 1 FooOp:", "expected 'COMPONENT"),
+            ("Fuse FooOp: a reason", "expected 'COMPONENT"),
+            ("Fuse 121 FooOp: a reason", "at most 120"),
+        ):
+            files = self.TD | {"lib/Fuse/A.cpp": "isa<FooOp>(op)", "t.txt": row + "\n"}
+            with self.subTest(row):
+                self.refuses(op_casts.check, files, finding, "ROOT/t.txt")
 
 
 class Others(Case):

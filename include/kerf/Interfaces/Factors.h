@@ -40,10 +40,21 @@ struct Factors {
   bool jointly = false;
   llvm::SmallVector<FactorVariant, 1> variants;
   llvm::SmallVector<FactorMap, 1> maps;
+  /// Along factors that are whole or summed, an element depends on none behind
+  /// it: a running sum, causal attention.
+  bool looksBack = false;
   /// A maximum over a factor that micro-batches cut is that of each of them.
   bool maxOfMicroBatch = false;
 
+  /// Of an op that reads positions: the factors whose positions it reads; none
+  /// stands for all.
+  llvm::SmallVector<unsigned, 1> placed = {};
+
   bool readsPositions() const { return positions == Positions::Read; }
+  bool readsPositions(unsigned factor) const {
+    return readsPositions() &&
+           (placed.empty() || llvm::is_contained(placed, factor));
+  }
 
   /// Adds a factor and returns its index.
   unsigned add(llvm::StringRef name, int64_t size,
@@ -56,6 +67,13 @@ struct FactorShard {
   int64_t localSize;
   /// First global index of the part, a `tensor<i32>`; null when not cut.
   mlir::Value offset;
+};
+
+/// Where an op is told that its part of a dimension begins.
+struct OffsetPlace {
+  mlir::Value offset; ///< a `tensor<i32>` among the operands
+  bool isResult;      ///< the dimension is of a result, else of an operand
+  unsigned tensor, dim;
 };
 
 /// Factors of an op all of whose non-scalar operands and results have one

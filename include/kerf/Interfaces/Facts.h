@@ -80,6 +80,8 @@ struct OpCost {
   double vectorFlops = 0; ///< arithmetic outside products
   double bytesRead = 0;   ///< each operand once
   double bytesWritten = 0;
+  /// Tables that are made on the way: in each call, and once per step.
+  double tableBytes = 0, stepTableBytes = 0;
   /// Flops of all products, those of attention included.
   double products() const { return matmulFlops + attentionFlops; }
   bool operator==(const OpCost &) const = default;

@@ -6,6 +6,7 @@
 #include "kerf/Interfaces/Factors.h"
 #include "kerf/Interfaces/HostTensor.h"
 #include "kerf/Interfaces/StateTensor.h"
+#include "kerf/Interfaces/View.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
@@ -86,6 +87,70 @@ public:
   virtual Value cast(Value x, mlir::Type from, mlir::Type to) = 0;
 };
 
+/// What an op asks of a library.
+enum class LibraryCall {
+  Matmul,    ///< a contraction that is one strided product
+  Attention, ///< of q, k, v
+  AttentionGradient,
+  GroupedMatmul,   ///< rows of experts times their weights
+  GroupedGradient, ///< the weights' gradients
+};
+
+/// The order of rows that an op is told. Implemented by `lib/Partition`.
+class RowOrders {
+public:
+  virtual ~RowOrders() = default;
+
+  /// True when the dimension of the value has the rows.
+  virtual bool has(mlir::Value value, int64_t dim) = 0;
+  /// The order of rows along these dimensions of a tensor.
+  virtual mlir::Attribute along(llvm::ArrayRef<int64_t> dims) = 0;
+  /// The order along those dimensions of a value that have the rows; null when
+  /// none has.
+  mlir::Attribute of(mlir::Value value);
+};
+
+/// A dimension of a value, or, without one, a factor of the op that speaks.
+struct SizeName {
+  mlir::Value value;
+  unsigned index = 0; ///< of the dimension, or of the factor
+  /// The last dimension of a value.
+  static SizeName last(mlir::Value value);
+  static SizeName factor(unsigned index) { return {{}, index}; }
+};
+
+/// What ops ask of the sizes of a step. Implemented by `lib/Twin`.
+class SizeDemands {
+public:
+  virtual ~SizeDemands() = default;
+
+  /// It stays what it is.
+  virtual void keep(SizeName size) = 0;
+  virtual void atLeast(SizeName size, int64_t value) = 0;
+  virtual void atMost(SizeName size, int64_t value) = 0;
+  /// It stays a multiple of `parts`.
+  virtual void divide(SizeName size, int64_t parts) = 0;
+  /// Both are one size.
+  virtual void unify(SizeName size, SizeName other) = 0;
+  /// At least as large as another.
+  virtual void cover(SizeName size, SizeName other) = 0;
+  /// It is the product of others.
+  virtual void product(SizeName size, llvm::ArrayRef<SizeName> factors) = 0;
+  /// What nobody asks for has so many elements.
+  virtual void setUsual(int64_t value) = 0;
+};
+
+/// The sizes with which an op is written. Implemented by `lib/Twin`.
+class NewSizes {
+public:
+  virtual ~NewSizes() = default;
+
+  virtual int64_t of(mlir::Operation *op, SizeName size) const = 0;
+  /// An offset along a dimension of `value`.
+  virtual int64_t offset(mlir::Value value, unsigned dim,
+                         int64_t offset) const = 0;
+};
+
 /// Communication inside an op. Implemented by `lib/Partition`; ops see only
 /// this. A group of ranks is named by the factor that is cut over it: the ranks
 /// that differ in its axes alone, a rank's place being the number of its part.
@@ -150,5 +215,24 @@ public:
 #include "kerf/Interfaces/KerfOpInterfaces.h.inc"
 
 #include "kerf/Interfaces/KerfAttrInterfaces.h.inc"
+
+namespace kerf {
+
+/// The library call that an op may be, if any.
+std::optional<LibraryCall> libraryCallOf(mlir::Operation *op);
+/// True for an op that may be one of these calls.
+template <typename... Calls>
+bool isCall(mlir::Operation *op, LibraryCall first, Calls... others) {
+  std::optional<LibraryCall> call = libraryCallOf(op);
+  return call && ((*call == first) || ... || (*call == others));
+}
+
+/// True for an op that changes the element type alone. False for null.
+bool isConversion(mlir::Operation *op);
+
+/// True for a constant, or what makes one. False for null.
+bool isConstant(mlir::Operation *op);
+
+} // namespace kerf
 
 #endif // KERF_INTERFACES_INTERFACES_H

@@ -67,6 +67,11 @@ def DecomposeOpInterface : OpInterface<"DecomposeOpInterface"> {
       }],
       "::llvm::SmallVector<::mlir::Value>", "decompose",
       (ins "::mlir::OpBuilder &":$builder)>,
+    InterfaceMethod<[{
+        True when rows of its operands are read as a whole or in other places:
+        neighbours cannot share its loops.
+      }],
+      "bool", "hasOwnLoops", (ins), "", "return false;">,
   ];
 }
 
@@ -105,6 +110,85 @@ def ScalarOpInterface : OpInterface<"ScalarOpInterface"> {
         several times, it is stored.
       }],
       "bool", "isExpensive", (ins), "", "return false;">,
+    InterfaceMethod<"True for what changes the element type alone.",
+      "bool", "isConversion", (ins), "", "return false;">,
+  ];
+}
+
+def ViewOpInterface : OpInterface<"ViewOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    An op that computes nothing: each element of its result is one of its first
+    operand (of all operands, where it joins them), or zero. Stages may take it
+    for another address, or another place of the same loop.
+  }];
+  let methods = [
+    InterfaceMethod<"Where the elements come from: `kerf/Interfaces/View.h`.",
+                    "::kerf::View", "getView", (ins)>,
+  ];
+}
+
+def LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    An op that a library, or a device's own routine, computes in one call where
+    element types allow it. Its meaning is still stated: elsewhere it becomes a
+    kernel.
+  }];
+  let methods = [
+    InterfaceMethod<"Which call.", "::kerf::LibraryCall", "getLibraryCall", (ins)>,
+  ];
+}
+
+def AttentionOpInterface : OpInterface<"AttentionOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    Attention, or its gradient: operands q, k, v `[B,S,H,D]` come first. What the
+    scores are, as attributes and operands of `kerf.attention`.
+  }];
+  let methods = [
+    InterfaceMethod<"True when keys behind a query are hidden.", "bool", "getCausal", (ins)>,
+    InterfaceMethod<"Keys that a query sees at most, itself included.",
+                    "::std::optional<int64_t>", "getWindow", (ins)>,
+    InterfaceMethod<"The bound of scores.", "::std::optional<::llvm::APFloat>", "getSoftcap", (ins)>,
+    InterfaceMethod<"The seed of dropout, or null.", "::mlir::Value", "getSeed", (ins)>,
+    InterfaceMethod<"Document numbers of queries and keys, or none.",
+                    "::mlir::Operation::operand_range", "getSegments", (ins)>,
+    InterfaceMethod<"First global batch row, head, query and key, or none.",
+                    "::mlir::Operation::operand_range", "getOffsets", (ins)>,
+  ];
+}
+
+def RowOrderOpInterface : OpInterface<"RowOrderOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    An op that reads the positions of rows and can be told that rows lie in
+    another order. An op that reads positions (`Factors::positions`) without this
+    interface keeps a sequence from being reordered.
+  }];
+  let methods = [
+    InterfaceMethod<"True for factors whose positions follow the order it is told.",
+                    "bool", "followsOrder", (ins "unsigned":$factor)>,
+    InterfaceMethod<"Tells the order of those dimensions that have the rows.",
+                    "void", "tellOrder", (ins "::kerf::RowOrders &":$orders)>,
+  ];
+}
+
+def ResizeOpInterface : OpInterface<"ResizeOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    An op whose sizes mean more than its types say, or stand in its attributes. A
+    step is written with small sizes to check it (`lib/Twin`). An op without this
+    interface is sound with any sizes that its factors allow.
+  }];
+  let methods = [
+    InterfaceMethod<"What the op asks of its sizes, whatever they are.",
+      "void", "demandSizes", (ins "::kerf::SizeDemands &":$demands), "", "(void)demands;">,
+    InterfaceMethod<[{
+        Writes the attributes that repeat a size. The op's types are still those of
+        the old sizes.
+      }],
+      "void", "resize", (ins "const ::kerf::NewSizes &":$sizes), "", "(void)sizes;">,
   ];
 }
 
@@ -123,6 +207,9 @@ def LocalizeOpInterface : OpInterface<"LocalizeOpInterface"> {
       "void", "localize",
       (ins "::mlir::OpBuilder &":$builder,
            "::llvm::ArrayRef<::kerf::FactorShard>":$shards)>,
+    InterfaceMethod<"Offset operands that the op has, and of what.",
+      "::llvm::SmallVector<::kerf::OffsetPlace>", "getOffsetPlaces", (ins), "",
+      "return {};">,
   ];
 }
 

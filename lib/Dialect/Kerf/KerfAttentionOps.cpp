@@ -191,11 +191,44 @@ template <typename Op> static AttentionFactors attentionFactors(Op op) {
                    bool(op.getStep()) + bool(op.getLayer());
   f.facts.operands.resize(f.facts.operands.size() + scalars);
   f.facts.variants.push_back({"ring", {f.q, f.k}, /*together=*/true});
+  if (!op.getDropout()) // which draws by row and head, too
+    f.facts.placed = {f.q, f.k};
   return f;
+}
+
+LibraryCall AttentionOp::getLibraryCall() { return LibraryCall::Attention; }
+
+LibraryCall AttentionBackwardOp::getLibraryCall() {
+  return LibraryCall::AttentionGradient;
+}
+
+template <typename Op> static bool followsRows(Op op, unsigned factor) {
+  AttentionFactors f = attentionFactors(op);
+  return factor == f.q || factor == f.k;
+}
+
+template <typename Op> static void tellRows(Op op, RowOrders &orders) {
+  if (orders.has(op.getQ(), 1))
+    op.setZigzagAttr(cast<ZigzagAttr>(orders.along({2, 3})));
+}
+
+bool AttentionOp::followsOrder(unsigned factor) {
+  return followsRows(*this, factor);
+}
+
+void AttentionOp::tellOrder(RowOrders &orders) { tellRows(*this, orders); }
+
+bool AttentionBackwardOp::followsOrder(unsigned factor) {
+  return followsRows(*this, factor);
+}
+
+void AttentionBackwardOp::tellOrder(RowOrders &orders) {
+  tellRows(*this, orders);
 }
 
 Factors AttentionOp::getFactors() {
   AttentionFactors f = attentionFactors(*this);
+  f.facts.looksBack = getCausal();
   f.facts.results.push_back(f.result());
   if (getLse()) // does not depend on v, so it is not linear in it
     f.facts.results.push_back(f.logSumExp());

@@ -9,6 +9,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <cstring>
+#include <numeric>
 
 using namespace mlir;
 using namespace kerf;
@@ -122,7 +123,7 @@ void kerf::setRecomputed(Operation *op) {
 
 /// True when nothing but frozen parameters and constants reach the value;
 /// `readsParam` is set when one of the former does.
-static bool isConstant(Value value, bool &readsParam) {
+static bool isFixed(Value value, bool &readsParam) {
   llvm::SmallVector<Value> open{value};
   llvm::SmallPtrSet<Operation *, 16> seen;
   while (!open.empty()) {
@@ -165,6 +166,14 @@ ParamOp kerf::findWeight(Value value) {
   return value.getDefiningOp<ParamOp>();
 }
 
+int64_t kerf::sequencesPerTable(Operation *root) {
+  int64_t sequences = 1;
+  root->walk([&](AssignSlotsOp op) {
+    sequences = std::lcm(sequences, static_cast<int64_t>(op.getGroup()));
+  });
+  return sequences;
+}
+
 double kerf::countWeights(ParamOp param) {
   auto isCodes = [](ParamOp other) {
     return other && other.getInit().getKind() == InitKind::Nf4;
@@ -180,13 +189,13 @@ double kerf::countWeights(ParamOp param) {
 
 bool kerf::isMadeOfFrozen(Value value) {
   bool readsParam = false;
-  return !value.getDefiningOp<ParamOp>() && isConstant(value, readsParam) &&
+  return !value.getDefiningOp<ParamOp>() && isFixed(value, readsParam) &&
          readsParam;
 }
 
 bool kerf::isMadeOfConstants(Value value) {
   bool readsParam = false;
-  return isConstant(value, readsParam) && !readsParam;
+  return isFixed(value, readsParam) && !readsParam;
 }
 
 RankedTensorType kerf::withElement(Type type, Type element) {

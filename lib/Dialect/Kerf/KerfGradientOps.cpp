@@ -36,6 +36,7 @@ Factors EmbeddingGradientOp::getFactors() {
     operands.push_back("");
   Factors facts =
       labelledFactors(*this, Positions::Read, operands, {"vd"}, {0});
+  facts.placed = {facts.results[0][0][0]}; // the table's rows
   return facts;
 }
 
@@ -144,6 +145,7 @@ Factors CrossEntropyBackwardOp::getFactors() {
   operands.resize(getNumOperands());
   Factors facts =
       labelledFactors(*this, Positions::Read, operands, {rows + "v"}, {2}, "v");
+  facts.placed = {facts.operands[0].back()[0]}; // classes
   facts.variants.push_back({"split_vocabulary", {facts.operands[0].back()[0]}});
   return facts;
 }

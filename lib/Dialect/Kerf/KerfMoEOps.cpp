@@ -92,6 +92,10 @@ Factors RouteOp::getFactors() {
                          {}, "ek");
 }
 
+bool RouteOp::hasOwnLoops() { return true; }
+
+bool RouteBackwardOp::hasOwnLoops() { return true; }
+
 OpCost RouteOp::getCost() {
   return costWithFlops(*this, 0, 16 * sizeOf(getLogits()));
 }
@@ -137,7 +141,10 @@ LogicalResult ExpertLoadOp::verify() {
 }
 
 Factors ExpertLoadOp::getFactors() {
-  return labelledFactors(*this, Positions::Ignored, {"bsk"}, {"e"}, {}, "ke");
+  Factors facts =
+      labelledFactors(*this, Positions::Ignored, {"bsk"}, {"e"}, {}, "ke");
+  facts.looksBack = true;
+  return facts;
 }
 
 /// Shared by the load-balance loss and its gradient.
@@ -258,7 +265,15 @@ Factors AssignSlotsOp::getFactors() {
   unsigned e = t.facts.add("e", getCount(), FactorKind::Whole);
   t.facts.operands = {t.choices()};
   t.facts.results = {t.choices(), {{t.g}, {e}}};
+  t.facts.looksBack = true;
   return t.facts;
+}
+
+/// Of each row and expert, how many rows came before.
+OpCost AssignSlotsOp::getCost() {
+  OpCost cost = pointwiseCost(*this);
+  cost.tableBytes = 4.0 * typeOf(getExperts()).getNumElements() * getCount();
+  return cost;
 }
 
 //===----------------------------------------------------------------------===//
@@ -317,6 +332,7 @@ Factors DispatchOp::getFactors() {
   t.facts.linearOperands = {0};
   t.facts.maps.push_back({1, {t.n, t.s, t.k}, {r}});
   addSizes(t, getSizes(), r);
+  t.facts.looksBack = true;
   return t.facts;
 }
 
@@ -364,7 +380,9 @@ static Factors combineFactors(Operation *op, Value third, Value sizes,
 }
 
 Factors CombineOp::getFactors() {
-  return combineFactors(*this, getWeights(), getSizes(), false);
+  Factors facts = combineFactors(*this, getWeights(), getSizes(), false);
+  facts.looksBack = true;
+  return facts;
 }
 
 OpCost CombineOp::getCost() {
@@ -475,6 +493,10 @@ static ExpertFactors expertFactors(Shape rows, Shape weight,
   return f;
 }
 
+LibraryCall GroupedMatmulOp::getLibraryCall() {
+  return LibraryCall::GroupedMatmul;
+}
+
 Factors GroupedMatmulOp::getFactors() {
   ExpertFactors f = expertFactors(
       typeOf(getX()).getShape(), typeOf(getWeight()).getShape(), getCapacity());
@@ -483,6 +505,7 @@ Factors GroupedMatmulOp::getFactors() {
   f.facts.factors[inner].kind = FactorKind::Sum;
   f.facts.operands = {f.rows(inner), f.weight(), {{f.g}, {f.e}}};
   f.facts.results = {f.rows(outer)};
+  f.facts.looksBack = true;
   return f.facts;
 }
 
@@ -512,6 +535,10 @@ LogicalResult GroupedWeightGradientOp::verify() {
                          << " to own " << x.getDimSize(1)
                          << " rows"; // grouped_weight_gradient_c2
   return success();
+}
+
+LibraryCall GroupedWeightGradientOp::getLibraryCall() {
+  return LibraryCall::GroupedGradient;
 }
 
 Factors GroupedWeightGradientOp::getFactors() {

@@ -51,6 +51,7 @@ Factors EmbeddingOp::getFactors() {
     operands.push_back("");
   Factors facts =
       labelledFactors(*this, Positions::Read, operands, {ids + "d"}, {1});
+  facts.placed = {facts.operands[1][0][0]}; // the table's rows
   return facts;
 }
 
@@ -112,6 +113,8 @@ static Factors productFactors(Operation *op,
   return facts;
 }
 
+LibraryCall LinearOp::getLibraryCall() { return LibraryCall::Matmul; }
+
 Factors LinearOp::getFactors() {
   std::string rows = rowLabels(getX());
   return productFactors(*this, {rows + "k", getTransposed() ? "kn" : "nk"},
@@ -147,6 +150,8 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   types.push_back(withShape(a, shape));
   return success();
 }
+
+LibraryCall MatmulOp::getLibraryCall() { return LibraryCall::Matmul; }
 
 Factors MatmulOp::getFactors() {
   std::string batch = leadingLabels(typeOf(getLhs()).getRank() - 2);
@@ -263,6 +268,13 @@ LogicalResult RopeOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   return success();
 }
 
+bool RopeOp::followsOrder(unsigned) { return true; }
+
+void RopeOp::tellOrder(RowOrders &orders) {
+  if (!getPositions())
+    setZigzagAttr(cast_or_null<ZigzagAttr>(orders.of(getX())));
+}
+
 Factors RopeOp::getFactors() {
   llvm::SmallVector<std::string> operands = {"bshd"};
   if (getPositions())
@@ -275,8 +287,14 @@ Factors RopeOp::getFactors() {
 }
 
 OpCost RopeOp::getCost() {
-  return costWithFlops(*this, 0, 3.0 * typeOf(getX()).getNumElements());
+  OpCost cost = costWithFlops(*this, 0, 3.0 * typeOf(getX()).getNumElements());
+  auto x = typeOf(getX()).getShape();
+  if (!getPositions()) // cosines and sines of each position, in f32
+    cost.stepTableBytes = 4.0 * x[1] * x[3];
+  return cost;
 }
+
+bool RopeOp::hasOwnLoops() { return true; }
 
 //===----------------------------------------------------------------------===//
 // Activations
@@ -336,6 +354,12 @@ static llvm::SmallVector<std::string> withScalars(const std::string &labels,
   return all;
 }
 
+bool DropoutOp::followsOrder(unsigned) { return true; }
+
+void DropoutOp::tellOrder(RowOrders &orders) {
+  setZigzagAttr(cast_or_null<ZigzagAttr>(orders.of(getResult())));
+}
+
 Factors DropoutOp::getFactors() {
   std::string labels = leadingLabels(typeOf(getX()).getRank());
   Factors facts =
@@ -372,6 +396,7 @@ Factors CrossEntropyOp::getFactors() {
   operands.resize(getNumOperands());
   Factors facts =
       labelledFactors(*this, Positions::Read, operands, {""}, {}, "v");
+  facts.placed = {facts.operands[0].back()[0]}; // classes
   facts.variants.push_back({"split_vocabulary", {facts.operands[0].back()[0]}});
   return facts;
 }

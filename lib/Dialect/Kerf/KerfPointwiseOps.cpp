@@ -358,6 +358,8 @@ void CastOp::evaluate(Operands operands, Results results) {
            [&](double x) { return toInteger ? std::trunc(x) : x; });
 }
 
+bool CastOp::isConversion() { return true; }
+
 Value CastOp::buildElement(ScalarBuilder &s, llvm::ArrayRef<Value> elements) {
   return s.cast(elements[0], typeOf(getX()).getElementType(),
                 typeOf(getResult()).getElementType());

@@ -92,9 +92,26 @@ static Factors sourceFactors(Operation *op) {
   return facts;
 }
 
-Factors IotaOp::getFactors() { return sourceFactors(*this); }
+Factors IotaOp::getFactors() {
+  Factors facts = sourceFactors(*this);
+  facts.placed = {facts.results[0][getDim()][0]};
+  return facts;
+}
+
+bool IotaOp::followsOrder(unsigned) { return true; }
+
+void IotaOp::tellOrder(RowOrders &orders) {
+  if (orders.has(getResult(), getDim()))
+    setZigzagAttr(cast<ZigzagAttr>(orders.along({getDim()})));
+}
 
 Factors RandomUniformOp::getFactors() { return sourceFactors(*this); }
+
+bool RandomUniformOp::followsOrder(unsigned) { return true; }
+
+void RandomUniformOp::tellOrder(RowOrders &orders) {
+  setZigzagAttr(cast_or_null<ZigzagAttr>(orders.of(getResult())));
+}
 
 /// Checks `global` and `offsets` of an op on a shard of shape `shape`.
 LogicalResult kerf::verifyShard(Operation *op, llvm::ArrayRef<int64_t> shape,
@@ -147,12 +164,18 @@ LogicalResult BroadcastOp::verify() {
   return success();
 }
 
+View BroadcastOp::getView() {
+  return {ViewKind::Repeat, {}, llvm::to_vector<4>(getDims())};
+}
+
 Factors BroadcastOp::getFactors() {
   std::string to = leadingLabels(typeOf(getResult()).getRank()), from;
   for (int64_t dim : getDims())
     from += to[dim];
   return labelledFactors(*this, Positions::Ignored, {from}, {to}, {0});
 }
+
+View ReshapeOp::getView() { return {ViewKind::Rename}; }
 
 LogicalResult ReshapeOp::verify() {
   auto from = typeOf(getX()), to = typeOf(getResult());
@@ -247,6 +270,10 @@ TransposeOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,
   return success();
 }
 
+View TransposeOp::getView() {
+  return {ViewKind::Turn, {}, llvm::to_vector<4>(getPerm())};
+}
+
 Factors TransposeOp::getFactors() {
   std::string from = leadingLabels(getPerm().size()), to;
   for (int64_t dim : getPerm())
@@ -316,6 +343,10 @@ static Factors windowFactors(Operation *op, llvm::ArrayRef<int64_t> offsets) {
   return facts;
 }
 
+View SliceOp::getView() {
+  return {ViewKind::Part, llvm::to_vector<4>(getOffsets())};
+}
+
 Factors SliceOp::getFactors() { return windowFactors(*this, getOffsets()); }
 
 /// A slice of a concatenation that is exactly one of its operands is that
@@ -361,6 +392,8 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *context,
   return success();
 }
 
+View PadOp::getView() { return {ViewKind::Pad, llvm::to_vector<4>(getLow())}; }
+
 Factors PadOp::getFactors() { return windowFactors(*this, getLow()); }
 
 LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context,
@@ -394,6 +427,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context,
   types.push_back(withShape(first, shape));
   return success();
 }
+
+View ConcatOp::getView() { return {ViewKind::Join, {}, {getDim()}}; }
 
 Factors ConcatOp::getFactors() {
   Factors facts(Positions::Ignored);
@@ -473,6 +508,8 @@ LogicalResult EinsumOp::verify() {
                          << getLhs().getType() << " and " << getRhs().getType();
   return success();
 }
+
+LibraryCall EinsumOp::getLibraryCall() { return LibraryCall::Matmul; }
 
 Factors EinsumOp::getFactors() {
   auto [lhs, rhs, out] = splitEquation(getEquation());
@@ -602,6 +639,7 @@ LogicalResult CumsumOp::inferReturnTypes(MLIRContext *context,
 Factors CumsumOp::getFactors() {
   Factors facts = pointwiseFactors(*this, Positions::Ignored, {0});
   facts.factors[facts.operands[0][getDim()][0]].kind = FactorKind::Whole;
+  facts.looksBack = true;
   return facts;
 }
 

@@ -77,6 +77,65 @@ static void localizeIndices(PlainBuilder &p, Op op, const TensorFactors &dims,
     op.setGlobal(global);
 }
 
+/// One operand's place, if it is there.
+static llvm::SmallVector<OffsetPlace> placeOf(Value offset, bool isResult,
+                                              unsigned tensor, unsigned dim) {
+  llvm::SmallVector<OffsetPlace> places;
+  if (offset)
+    places.push_back({offset, isResult, tensor, dim});
+  return places;
+}
+
+/// One offset per dimension of the result, or none.
+static llvm::SmallVector<OffsetPlace> placesOf(OperandRange offsets) {
+  llvm::SmallVector<OffsetPlace> places;
+  for (auto [d, offset] : llvm::enumerate(offsets))
+    places.push_back({offset, true, 0, static_cast<unsigned>(d)});
+  return places;
+}
+
+llvm::SmallVector<OffsetPlace> IotaOp::getOffsetPlaces() {
+  return placeOf(getOffset(), true, 0, getDim());
+}
+
+llvm::SmallVector<OffsetPlace> RandomUniformOp::getOffsetPlaces() {
+  return placesOf(getOffsets());
+}
+
+llvm::SmallVector<OffsetPlace> DropoutOp::getOffsetPlaces() {
+  return placesOf(getOffsets());
+}
+
+llvm::SmallVector<OffsetPlace> EmbeddingOp::getOffsetPlaces() {
+  return placeOf(getOffset(), false, 1, 0);
+}
+
+llvm::SmallVector<OffsetPlace> EmbeddingGradientOp::getOffsetPlaces() {
+  return placeOf(getOffset(), true, 0, 0);
+}
+
+llvm::SmallVector<OffsetPlace> RopeOp::getOffsetPlaces() {
+  return placeOf(getOffset(), false, 0, 1);
+}
+
+/// Offsets of the scores `[B,H,Sq,Sk]`, as dimensions of q and k.
+static llvm::SmallVector<OffsetPlace> scorePlaces(OperandRange offsets) {
+  constexpr std::pair<unsigned, unsigned> scores[] = {
+      {0, 0}, {0, 2}, {0, 1}, {1, 1}};
+  llvm::SmallVector<OffsetPlace> places;
+  for (auto [offset, at] : llvm::zip(offsets, scores))
+    places.push_back({offset, false, at.first, at.second});
+  return places;
+}
+
+llvm::SmallVector<OffsetPlace> AttentionOp::getOffsetPlaces() {
+  return scorePlaces(getOffsets());
+}
+
+llvm::SmallVector<OffsetPlace> AttentionBackwardOp::getOffsetPlaces() {
+  return scorePlaces(getOffsets());
+}
+
 void ConstantOp::localize(OpBuilder &, Shards) {
   auto splat = cast<SplatElementsAttr>(getValue());
   setValueAttr(DenseElementsAttr::get(typeOf(getResult()),

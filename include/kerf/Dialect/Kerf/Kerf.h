@@ -103,6 +103,10 @@ ParamOp findWeight(mlir::Value value);
 /// of codes, none in the scales that are read with them, else 1.
 double countWeights(ParamOp param);
 
+/// Sequences whose experts' rows are in one table, inside `root`; 1 without
+/// experts.
+int64_t sequencesPerTable(mlir::Operation *root);
+
 /// The op's phase, or null before differentiation.
 PhaseAttr getPhase(mlir::Operation *op);
 void setPhase(mlir::Operation *op, PhaseKind kind, int64_t forwardOp);

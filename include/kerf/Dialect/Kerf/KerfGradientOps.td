@@ -13,7 +13,7 @@ class Kerf_ActivationBackwardOp<string mnemonic>
   let assemblyFormat = "$x `,` $dy attr-dict `:` type($result)";
 }
 
-def Kerf_EmbeddingGradientOp : Kerf_Op<"embedding_gradient", [Kerf_Localize, Pure, Kerf_Factors, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_EmbeddingGradientOp : Kerf_Op<"embedding_gradient", [Kerf_Offsets, Pure, Kerf_Factors, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Add the gradients of looked-up vectors into the table's";
   let description = [{
     `dtable[v,:] = sum of dy[b,s,:] over ids[b,s] - offset = v`, without those
@@ -124,7 +124,7 @@ def Kerf_RmsNormWeightGradientOp : Kerf_NormWeightGradientOp<"rms_norm_weight_gr
   }];
 }
 
-def Kerf_AttentionBackwardOp : Kerf_AttentionBase<"attention_backward", [Kerf_Localize, AllTypesMatch<["y", "dy"]>]> {
+def Kerf_AttentionBackwardOp : Kerf_AttentionBase<"attention_backward", [Kerf_Offsets, AllTypesMatch<["y", "dy"]>]> {
   let summary = "Compute the gradients of attention";
   let description = [{
     From the operands, result y, `lse` and dy of an `attention`, with p made

@@ -13,7 +13,7 @@
 
 include "kerf/Dialect/Kerf/KerfOpBase.td"
 
-def Kerf_RouteOp : Kerf_InferredOp<"route", [Kerf_Gradient, Kerf_Cost, Kerf_Decompose, Kerf_Precision]> {
+def Kerf_RouteOp : Kerf_InferredOp<"route", [Kerf_Gradient, Kerf_Cost, Kerf_OwnLoops, Kerf_DemandResize, Kerf_Precision]> {
   let summary = "Choose experts for each token and weigh them";
   let description = [{
     `p = softmax(logits)` in f32 at least, with `sigmoid` the logistic function of
@@ -53,7 +53,7 @@ def Kerf_RouteOp : Kerf_InferredOp<"route", [Kerf_Gradient, Kerf_Cost, Kerf_Deco
   }];
 }
 
-def Kerf_RouteBackwardOp : Kerf_InferredOp<"route_backward", [Kerf_Cost, Kerf_Decompose]> {
+def Kerf_RouteBackwardOp : Kerf_InferredOp<"route_backward", [Kerf_Cost, Kerf_OwnLoops]> {
   let summary = "Compute the logits' gradient of a routing";
   let description = [{
     The choice is constant; the gradient flows through the chosen probabilities.
@@ -79,7 +79,7 @@ def Kerf_RouteBackwardOp : Kerf_InferredOp<"route_backward", [Kerf_Cost, Kerf_De
   }];
 }
 
-def Kerf_ExpertLoadOp : Kerf_Op<"expert_load", [Pure, Kerf_Factors, Kerf_PointwiseCost, Kerf_Decompose]> {
+def Kerf_ExpertLoadOp : Kerf_Op<"expert_load", [Pure, Kerf_Demand, Kerf_Factors, Kerf_PointwiseCost, Kerf_Decompose]> {
   let summary = "Count the choices of each expert";
   let description = [{
     `y[e]` is the number of (b,s,j) with `experts[b,s,j] = e`.
@@ -101,7 +101,7 @@ def Kerf_ExpertLoadOp : Kerf_Op<"expert_load", [Pure, Kerf_Factors, Kerf_Pointwi
   let hasVerifier = 1;
 }
 
-def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Factors, Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Resize, Kerf_Factors, Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Penalize uneven use of experts";
   let description = [{
     With T tokens in a group, `f_e` = (choices of expert e) / T and `P_e` the mean
@@ -129,7 +129,7 @@ def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Factors, K
   let hasVerifier = 1;
 }
 
-def Kerf_LoadBalanceLossBackwardOp : Kerf_InferredOp<"load_balance_loss_backward", [Kerf_Variant, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_LoadBalanceLossBackwardOp : Kerf_InferredOp<"load_balance_loss_backward", [Kerf_Resize, Kerf_Variant, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Compute the logits' gradient of a load-balance loss";
   let description = [{
     `f_e` is constant; the gradient flows through the mean probabilities.
@@ -151,7 +151,7 @@ def Kerf_LoadBalanceLossBackwardOp : Kerf_InferredOp<"load_balance_loss_backward
   let assemblyFormat = "$logits `,` $experts `,` $dy `group` $group attr-dict `:` type($logits) `,` type($experts)";
 }
 
-def Kerf_AssignSlotsOp : Kerf_InferredOp<"assign_slots", [Kerf_PointwiseCost, Kerf_Decompose]> {
+def Kerf_AssignSlotsOp : Kerf_InferredOp<"assign_slots", [Kerf_DemandResize, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Give each choice of a token its row in its group's table";
   let description = [{
     Choices are ranked within (group, expert): all first choices in token order,
@@ -176,7 +176,7 @@ def Kerf_AssignSlotsOp : Kerf_InferredOp<"assign_slots", [Kerf_PointwiseCost, Ke
   let assemblyFormat = "$experts `count` $count `group` $group (`capacity` $capacity^)? attr-dict `:` type($experts)";
 }
 
-def Kerf_DispatchOp : Kerf_Op<"dispatch", [Pure, AttrSizedOperandSegments, Kerf_Variant, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_DispatchOp : Kerf_Op<"dispatch", [Pure, AttrSizedOperandSegments, Kerf_Demand, Kerf_Variant, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Send tokens to their rows";
   let description = [{
     `y[g,r,:] = sum over (b,s,j) of group g with slots[b,s,j] = r of
@@ -212,7 +212,7 @@ def Kerf_DispatchOp : Kerf_Op<"dispatch", [Pure, AttrSizedOperandSegments, Kerf_
   let hasVerifier = 1;
 }
 
-def Kerf_CombineOp : Kerf_InferredOp<"combine", [AttrSizedOperandSegments, Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_CombineOp : Kerf_InferredOp<"combine", [AttrSizedOperandSegments, Kerf_Demand, Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Bring rows back to their tokens and add them";
   let description = [{
     `y[b,s,:] = sum_j weights[b,s,j] rows[g, slots[b,s,j], :]`, weights 1 when
@@ -242,7 +242,7 @@ def Kerf_CombineOp : Kerf_InferredOp<"combine", [AttrSizedOperandSegments, Kerf_
   }];
 }
 
-def Kerf_CombineWeightGradientOp : Kerf_InferredOp<"combine_weight_gradient", [Kerf_Variant, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_CombineWeightGradientOp : Kerf_InferredOp<"combine_weight_gradient", [Kerf_Demand, Kerf_Variant, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Compute the gradient of the weights of a combine";
   let description = [{
     `dw[b,s,j] = sum_d dy[b,s,d] rows[g, slots[b,s,j], d]`, f32, 0 where dropped.
@@ -269,7 +269,7 @@ def Kerf_CombineWeightGradientOp : Kerf_InferredOp<"combine_weight_gradient", [K
   }];
 }
 
-def Kerf_GroupedMatmulOp : Kerf_InferredOp<"grouped_matmul", [Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_GroupedMatmulOp : Kerf_InferredOp<"grouped_matmul", [Kerf_Library, Kerf_Resize, Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Multiply each row by the weight of its expert";
   let description = [{
     `y[g,r,n] = sum_k x[g,r,k] w[e(g,r),n,k]`, e(g,r) the expert that owns row r;
@@ -299,7 +299,7 @@ def Kerf_GroupedMatmulOp : Kerf_InferredOp<"grouped_matmul", [Kerf_Variant, Kerf
   }];
 }
 
-def Kerf_GroupedWeightGradientOp : Kerf_Op<"grouped_weight_gradient", [Pure, Kerf_Variant, Kerf_Factors, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_GroupedWeightGradientOp : Kerf_Op<"grouped_weight_gradient", [Kerf_Library, Kerf_Resize, Pure, Kerf_Variant, Kerf_Factors, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Compute the weight gradient of a grouped matmul";
   let description = [{
     `dw[e,n,k] = sum over rows (g,r) of expert e of dy[g,r,n] x[g,r,k]`.

@@ -18,7 +18,7 @@ class Kerf_ActivationOp<string mnemonic>
 // Embedding and matmuls
 //===----------------------------------------------------------------------===//
 
-def Kerf_EmbeddingOp : Kerf_LayerOp<"embedding", [Kerf_Localize]> {
+def Kerf_EmbeddingOp : Kerf_LayerOp<"embedding", [Kerf_Offsets, Kerf_Demand]> {
   let summary = "Look up the vectors of tokens";
   let description = [{
     `y[b,s,:] = table[ids[b,s] - offset, :]`, zeros where that row is outside the
@@ -42,7 +42,7 @@ def Kerf_EmbeddingOp : Kerf_LayerOp<"embedding", [Kerf_Localize]> {
   let assemblyFormat = "$ids `,` $table (`offset` $offset^)? (`padding` $padding^)? attr-dict `:` type($ids) `,` type($table)";
 }
 
-def Kerf_LinearOp : Kerf_LayerOp<"linear"> {
+def Kerf_LinearOp : Kerf_LayerOp<"linear", [Kerf_Library]> {
   let summary = "Multiply rows by a weight matrix";
   let description = [{
     `y[...,n] = sum_k x[...,k] w[n,k] + b[n]`, the weight as in `torch.nn.Linear`;
@@ -72,7 +72,7 @@ def Kerf_LinearOp : Kerf_LayerOp<"linear"> {
   }];
 }
 
-def Kerf_MatmulOp : Kerf_LayerOp<"matmul"> {
+def Kerf_MatmulOp : Kerf_LayerOp<"matmul", [Kerf_Library]> {
   let summary = "Multiply matrices";
   let description = [{
     `y[...,m,n] = sum_k a[...,m,k] b[...,k,n] + bias[n]`; leading dimensions are
@@ -99,7 +99,7 @@ def Kerf_MatmulOp : Kerf_LayerOp<"matmul"> {
   }];
 }
 
-def Kerf_DequantizeOp : Kerf_Op<"dequantize", [Pure, Kerf_Factors, Kerf_Cost,
+def Kerf_DequantizeOp : Kerf_Op<"dequantize", [Pure, Kerf_Demand, Kerf_Factors, Kerf_Cost,
     Kerf_Decompose, Kerf_Precision]> {
   let summary = "Make numbers of 4-bit codes and the scales of their blocks";
   let description = [{
@@ -200,7 +200,7 @@ def Kerf_RmsNormOp : Kerf_LayerOp<"rms_norm"> {
 // Attention
 //===----------------------------------------------------------------------===//
 
-def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Localize, Kerf_Gradient]> {
+def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Offsets, Kerf_Gradient]> {
   let summary = "Attend: weigh values by the softmax of query-key products";
   let description = [{
     With q `[B,Sq,H,D]`, k `[B,Sk,G,D]`, v `[B,Sk,G,Dv]`, G dividing H (H = G:
@@ -288,7 +288,8 @@ def Kerf_AttentionSinkOp : Kerf_LayerOp<"attention_sink"> {
   }];
 }
 
-def Kerf_RopeOp : Kerf_LayerOp<"rope", [Kerf_Localize, AttrSizedOperandSegments]> {
+def Kerf_RopeOp : Kerf_InferredOp<"rope", [Kerf_Offsets, Kerf_RowOrder, Kerf_Resize, AttrSizedOperandSegments,
+    Kerf_Gradient, Kerf_Cost, Kerf_OwnLoops]> {
   let summary = "Rotate pairs of channels by position";
   let description = [{
     Rotary embedding (Su et al. 2021) of x `[B,S,H,D]` in the half-split form of
@@ -439,7 +440,7 @@ def Kerf_SoftmaxOp : Kerf_ActivationOp<"softmax"> {
   let hasVerifier = 1;
 }
 
-def Kerf_DropoutOp : Kerf_Op<"dropout", [Kerf_Localize, Pure, AttrSizedOperandSegments,
+def Kerf_DropoutOp : Kerf_Op<"dropout", [Kerf_Offsets, Kerf_RowOrder, Pure, AttrSizedOperandSegments,
     AllTypesMatch<["x", "result"]>, Kerf_Factors, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Decompose]> {
   let summary = "Zero elements at random by counter";
   let description = [{

@@ -70,12 +70,25 @@ def Kerf_Gradient : DeclareOpInterfaceMethods<GradientOpInterface>;
 def Kerf_Cost : DeclareOpInterfaceMethods<CostOpInterface, ["getCost"]>;
 /// Cost facts of element-wise work: the interface's default.
 def Kerf_PointwiseCost : DeclareOpInterfaceMethods<CostOpInterface>;
+/// Kerf_Decompose of an op whose kernel has loops of its own.
+def Kerf_OwnLoops : DeclareOpInterfaceMethods<DecomposeOpInterface, ["hasOwnLoops"]>;
 def Kerf_Decompose : DeclareOpInterfaceMethods<DecomposeOpInterface>;
+def Kerf_View : DeclareOpInterfaceMethods<ViewOpInterface>;
+def Kerf_Library : DeclareOpInterfaceMethods<LibraryOpInterface>;
+def Kerf_RowOrder : DeclareOpInterfaceMethods<RowOrderOpInterface>;
+/// Ops that ask something of sizes, that repeat sizes, or both.
+def Kerf_Demand : DeclareOpInterfaceMethods<ResizeOpInterface, ["demandSizes"]>;
+def Kerf_Resize : DeclareOpInterfaceMethods<ResizeOpInterface, ["resize"]>;
+def Kerf_DemandResize : DeclareOpInterfaceMethods<ResizeOpInterface, ["demandSizes", "resize"]>;
+/// Kerf_Localize of an op that has offset operands.
+def Kerf_Offsets : DeclareOpInterfaceMethods<LocalizeOpInterface, ["getOffsetPlaces"]>;
 def Kerf_Localize : DeclareOpInterfaceMethods<LocalizeOpInterface>;
 def Kerf_Variant : DeclareOpInterfaceMethods<VariantOpInterface>;
 def Kerf_Precision : DeclareOpInterfaceMethods<PrecisionOpInterface>;
 def Kerf_Evaluate : DeclareOpInterfaceMethods<EvaluateOpInterface>;
 def Kerf_Scalar : DeclareOpInterfaceMethods<ScalarOpInterface>;
+/// The same of an op that changes the element type alone.
+def Kerf_Conversion : DeclareOpInterfaceMethods<ScalarOpInterface, ["isConversion"]>;
 /// The same of an op that says whether it is expensive.
 def Kerf_Function : DeclareOpInterfaceMethods<ScalarOpInterface, ["isExpensive"]>;
 
@@ -85,7 +98,8 @@ class Kerf_InferredOp<string mnemonic, list<Trait> traits>
 
 /// What `attention` and its gradient share.
 class Kerf_AttentionBase<string mnemonic, list<Trait> traits = []>
-    : Kerf_InferredOp<mnemonic, traits # [AttrSizedOperandSegments, Kerf_Cost, Kerf_Decompose, Kerf_Variant]> {
+    : Kerf_InferredOp<mnemonic, traits # [AttrSizedOperandSegments, AttentionOpInterface, Kerf_Library, Kerf_Resize, Kerf_RowOrder, Kerf_Cost,
+                                        Kerf_Decompose, Kerf_Variant]> {
   dag shared = (ins Kerf_Float:$q, Kerf_Float:$k, Kerf_Float:$v,
     Variadic<Kerf_Int>:$segments, Variadic<Kerf_I32Scalar>:$offsets,
     Optional<Kerf_I32Scalar>:$seed, Optional<Kerf_I32Scalar>:$step,

@@ -395,7 +395,7 @@ def Kerf_SelectOp : Kerf_InferredOp<"select", [Kerf_Gradient, Kerf_PointwiseCost
 }
 
 def Kerf_CastOp : Kerf_Op<"cast", [Pure, SameOperandsAndResultShape, Kerf_Factors,
-    Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate, Kerf_Scalar]> {
+    Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate, Kerf_Conversion]> {
   let summary = "Change the element type";
   let description = [{
     To the nearest value, ties to even; floats to integers towards zero; to i1:

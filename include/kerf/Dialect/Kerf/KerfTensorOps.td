@@ -9,7 +9,7 @@ include "kerf/Dialect/Kerf/KerfOpBase.td"
 // Sources
 //===----------------------------------------------------------------------===//
 
-def Kerf_ConstantOp : Kerf_Op<"constant", [Kerf_Localize, Pure, ConstantLike, AllTypesMatch<["value", "result"]>,
+def Kerf_ConstantOp : Kerf_Op<"constant", [Kerf_Localize, Kerf_Demand, Pure, ConstantLike, AllTypesMatch<["value", "result"]>,
     Kerf_Factors, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Make a constant";
   let description = [{
@@ -35,7 +35,7 @@ def Kerf_ConstantOp : Kerf_Op<"constant", [Kerf_Localize, Pure, ConstantLike, Al
   ];
 }
 
-def Kerf_IotaOp : Kerf_Op<"iota", [Kerf_Localize, Pure, Kerf_Factors, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_IotaOp : Kerf_Op<"iota", [Kerf_Offsets, Kerf_RowOrder, Pure, Kerf_Factors, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Make the index along a dimension";
   let description = [{
     `y[..., j, ...] = j + offset`, j the index along `dim`; with `zigzag` the
@@ -57,7 +57,7 @@ def Kerf_IotaOp : Kerf_Op<"iota", [Kerf_Localize, Pure, Kerf_Factors, Kerf_Point
   let hasVerifier = 1;
 }
 
-def Kerf_RandomUniformOp : Kerf_Op<"random_uniform", [Kerf_Localize, Pure, AttrSizedOperandSegments,
+def Kerf_RandomUniformOp : Kerf_Op<"random_uniform", [Kerf_Offsets, Kerf_RowOrder, Pure, AttrSizedOperandSegments,
     Kerf_Factors, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Make uniform random numbers by counter";
   let description = [{
@@ -95,7 +95,7 @@ def Kerf_RandomUniformOp : Kerf_Op<"random_uniform", [Kerf_Localize, Pure, AttrS
 // Shape
 //===----------------------------------------------------------------------===//
 
-def Kerf_BroadcastOp : Kerf_Op<"broadcast", [Pure, Kerf_Factors, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_BroadcastOp : Kerf_Op<"broadcast", [Kerf_View, Pure, Kerf_Factors, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Repeat a tensor along new dimensions";
   let description = [{
     Operand dimension i becomes result dimension `dims[i]`; the result does not
@@ -119,7 +119,7 @@ def Kerf_BroadcastOp : Kerf_Op<"broadcast", [Pure, Kerf_Factors, Kerf_Gradient, 
   let hasVerifier = 1;
 }
 
-def Kerf_ReshapeOp : Kerf_Op<"reshape", [Pure, Kerf_Factors, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_ReshapeOp : Kerf_Op<"reshape", [Kerf_View, Pure, Kerf_Factors, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Give the same elements another shape";
   let description = [{
     Row-major order is kept.
@@ -141,7 +141,7 @@ def Kerf_ReshapeOp : Kerf_Op<"reshape", [Pure, Kerf_Factors, Kerf_Gradient, Kerf
   let hasFolder = 1;
 }
 
-def Kerf_TransposeOp : Kerf_InferredOp<"transpose", [Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_TransposeOp : Kerf_InferredOp<"transpose", [Kerf_View, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Permute dimensions";
   let description = [{
     Result dimension i is operand dimension `perm[i]`.
@@ -162,7 +162,7 @@ def Kerf_TransposeOp : Kerf_InferredOp<"transpose", [Kerf_Gradient, Kerf_Pointwi
   let assemblyFormat = "$x `perm` $perm attr-dict `:` type($x)";
 }
 
-def Kerf_SliceOp : Kerf_InferredOp<"slice", [Kerf_Localize, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_SliceOp : Kerf_InferredOp<"slice", [Kerf_View, Kerf_Localize, Kerf_Resize, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Take a box out of a tensor";
   let description = [{
     `y[i] = x[i + offsets]` for i in a box of shape `sizes`.
@@ -184,7 +184,7 @@ def Kerf_SliceOp : Kerf_InferredOp<"slice", [Kerf_Localize, Kerf_Gradient, Kerf_
   let hasFolder = 1;
 }
 
-def Kerf_PadOp : Kerf_InferredOp<"pad", [Kerf_Localize, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_PadOp : Kerf_InferredOp<"pad", [Kerf_View, Kerf_Localize, Kerf_Resize, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Surround a tensor with zeros";
   let description = [{
     `low[i]` zeros before and `high[i]` after dimension i.
@@ -204,7 +204,7 @@ def Kerf_PadOp : Kerf_InferredOp<"pad", [Kerf_Localize, Kerf_Gradient, Kerf_Poin
   let assemblyFormat = "$x `low` $low `high` $high attr-dict `:` type($x)";
 }
 
-def Kerf_ConcatOp : Kerf_InferredOp<"concat", [Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_ConcatOp : Kerf_InferredOp<"concat", [Kerf_View, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Join tensors along a dimension";
   let description = [{
     Life: written by the user, or by `kerf-split-repeat` between the halves of a
@@ -229,7 +229,7 @@ def Kerf_ConcatOp : Kerf_InferredOp<"concat", [Kerf_Gradient, Kerf_PointwiseCost
 // Combination
 //===----------------------------------------------------------------------===//
 
-def Kerf_EinsumOp : Kerf_Op<"einsum", [Pure, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Evaluate]> {
+def Kerf_EinsumOp : Kerf_Op<"einsum", [Kerf_Library, Pure, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Evaluate]> {
   let summary = "Contract two tensors";
   let description = [{
     `y[out] = sum over the letters not in out of a[lhs] b[rhs]`, one letter per
@@ -327,7 +327,7 @@ def Kerf_CumsumOp : Kerf_InferredOp<"cumsum", [Kerf_Gradient, Kerf_PointwiseCost
   let assemblyFormat = "$x `dim` $dim attr-dict `:` type($x)";
 }
 
-def Kerf_TopKOp : Kerf_InferredOp<"top_k", [Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_TopKOp : Kerf_InferredOp<"top_k", [Kerf_Resize, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Find the largest elements of each row";
   let description = [{
     The k largest elements along the last dimension, largest first, and their
