@@ -59,7 +59,7 @@ struct StageTimes {
 /// Gradient sync beyond what the last task hides, update, weights beyond what
 /// the next step hides.
 static double tailOf(const StepWork &step, const StageWork &stage) {
-  bool split = step.schedule == ScheduleKind::ZeroBubble;
+  bool split = splitsWeightGradient(step.schedule);
   const ChunkWork &first = stage.chunks.front();
   double last = split ? first.weightGradientSec : first.backwardSec;
   double sync = stage.gradientSyncSec;
@@ -69,7 +69,7 @@ static double tailOf(const StepWork &step, const StageWork &stage) {
 }
 
 static StageTimes timesOf(const StepWork &step, const StageWork &stage) {
-  bool split = step.schedule == ScheduleKind::ZeroBubble;
+  bool split = splitsWeightGradient(step.schedule);
   double gathered = 1 - step.weightOverlap, summed = 1 - step.gradientOverlap;
   StageTimes t;
   for (const ChunkWork &c : stage.chunks) {
@@ -100,7 +100,7 @@ static double gapOf(const StepWork &step, const StageTimes &t, int64_t behind,
   double first =
       roundTrip - others * (t.forward + t.forwardHeld) - t.backwardHeld;
   first = std::max(0.0, first);
-  if (step.schedule == ScheduleKind::ZeroBubble)
+  if (splitsWeightGradient(step.schedule))
     return first;
   double last = roundTrip - t.backwardHeld -
                 others * (t.backward + t.backwardHeld + t.gradientHeld);
@@ -153,7 +153,7 @@ static double longestPath(const StepWork &step,
     // Weight gradients that come after the last backward.
     double late = std::min(m, double(pipelining.lateBy(int64_t(i)) + 1)) *
                   (t.weight + t.gradientHeld);
-    bool split = step.schedule == ScheduleKind::ZeroBubble;
+    bool split = splitsWeightGradient(step.schedule);
     best = std::max(best, end + t.tail);
     best = std::max(best, end - (split ? late : t.gradientHeld) + after);
     double here = (split ? late : 0) + t.tail;

@@ -17,40 +17,33 @@
 //===----------------------------------------------------------------------===//
 
 #include "kerf/Cost/Timeline.h"
+#include "kerf/Support/Schedules.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 #include <algorithm>
 #include <cmath>
 
 using namespace kerf;
 
-llvm::StringRef kerf::nameOf(ScheduleKind kind) {
-  switch (kind) {
-  case ScheduleKind::GPipe:
-    return "gpipe";
-  case ScheduleKind::OneFOneB:
-    return "1f1b";
-  case ScheduleKind::Interleaved:
-    return "interleaved";
-  case ScheduleKind::ZeroBubble:
-    return "zb-h1";
-  }
-  return "";
+static const ScheduleFacts &factsOf(ScheduleKind kind) {
+  return kSchedules[static_cast<size_t>(kind)];
 }
 
+llvm::StringRef kerf::nameOf(ScheduleKind kind) { return factsOf(kind).name; }
+
 std::optional<ScheduleKind> kerf::scheduleNamed(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<ScheduleKind>>(name)
-      .Case("gpipe", ScheduleKind::GPipe)
-      .Case("1f1b", ScheduleKind::OneFOneB)
-      .Case("interleaved", ScheduleKind::Interleaved)
-      .Case("zb-h1", ScheduleKind::ZeroBubble)
-      .Default(std::nullopt);
+  const ScheduleFacts *found = findSchedule(name);
+  return found ? std::optional(static_cast<ScheduleKind>(found - kSchedules))
+               : std::nullopt;
+}
+
+bool kerf::splitsWeightGradient(ScheduleKind kind) {
+  return factsOf(kind).splitsWeightGradient;
 }
 
 int64_t Pipelining::lateBy(int64_t stage) const {
-  if (schedule != ScheduleKind::ZeroBubble)
+  if (!splitsWeightGradient(schedule))
     return 0;
   return defer < 0 ? stage : std::min(stage, defer);
 }
@@ -83,7 +76,7 @@ std::vector<Task> kerf::stageOrder(const Pipelining &pipelining,
                                    int64_t stage) {
   int64_t stages = pipelining.stages, chunks = pipelining.chunks;
   int64_t all = pipelining.microBatches * chunks, forwards = 0, weights = 0;
-  bool split = pipelining.schedule == ScheduleKind::ZeroBubble;
+  bool split = splitsWeightGradient(pipelining.schedule);
   std::vector<Task> order;
   order.reserve(size_t(all) * (split ? 3 : 2));
   auto forward = [&] {
@@ -113,7 +106,7 @@ double kerf::chunksInFlight(const Pipelining &pipelining, int64_t stage) {
 
 HeldParts kerf::partsInFlight(const Pipelining &pipelining, int64_t stage) {
   double all = chunksInFlight(pipelining, stage);
-  if (pipelining.schedule != ScheduleKind::ZeroBubble)
+  if (!splitsWeightGradient(pipelining.schedule))
     return {all, all, 0};
   int64_t m = pipelining.microBatches;
   return {double(std::min(m, pipelining.stages - stage)), all,
@@ -168,7 +161,7 @@ std::string StepWork::check() const {
     return "no stages";
   if (microBatches < 1)
     return "no micro-batches";
-  if (chunks < 1 || (chunks > 1 && schedule != ScheduleKind::Interleaved))
+  if (chunks < 1 || (chunks > 1 && !factsOf(schedule).takesChunks))
     return std::to_string(chunks) + " chunks per stage, '" +
            nameOf(schedule).str() + "' has 1";
   if (schedule == ScheduleKind::Interleaved && microBatches % p != 0)

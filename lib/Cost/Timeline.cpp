@@ -133,7 +133,7 @@ double Player::arrivalOf(int64_t stage, const Task &task) const {
 
 TaskWork Player::workOf(int64_t stage, const Task &task) const {
   const ChunkWork &chunk = work.stages[size_t(stage)].chunks[task.chunk];
-  bool split = work.schedule == ScheduleKind::ZeroBubble;
+  bool split = splitsWeightGradient(work.schedule);
   if (task.kind == EventKind::Forward)
     return {chunk.forwardSec, chunk.forwardGatherSec, 0};
   if (task.kind == EventKind::WeightGradient)

@@ -13,6 +13,7 @@
 #include "kerf/Dialect/Kerf/PutOff.h"
 #include "kerf/Dialect/Kerf/Stacks.h"
 #include "kerf/Differentiate/Passes.h"
+#include "kerf/Support/Schedules.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -213,7 +214,9 @@ struct SplitWeightGradientPass
 
   bool isChosen(ModelOp model) {
     auto plan = model->getAttrOfType<PlanAttr>(kPlanAttrName);
-    return !planned || (plan && plan.getSchedule() == "zb-h1");
+    const ScheduleFacts *facts =
+        plan ? findSchedule(plan.getSchedule()) : nullptr;
+    return !planned || (facts && facts->splitsWeightGradient);
   }
 
   void runOnOperation() override {

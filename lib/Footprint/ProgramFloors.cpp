@@ -85,7 +85,7 @@ public:
   LayerFloor(const SketchedLayer &layer, const OuterChoice &outer, Part part)
       : layer(layer), outer(outer), part(part), isEnd(part != Part::Layer),
         isSummed(outer.microBatches > 1),
-        putsOff(outer.schedule == ScheduleKind::ZeroBubble) {}
+        putsOff(splitsWeightGradient(outer.schedule)) {}
 
   double rest() const {
     double bytes = isEnd ? layer.inputBytes() : 0;
@@ -274,7 +274,7 @@ private:
     key.zero = outer.zero;
     key.isAlone = outer.pp == 1;
     key.isSummed = outer.microBatches > 1;
-    key.putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+    key.putsOff = splitsWeightGradient(outer.schedule);
     key.withWork = withWork;
     key.endsByChunk = outer.endsByChunk();
     return key;

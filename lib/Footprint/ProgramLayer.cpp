@@ -246,7 +246,7 @@ bool SketchedLayer::isMadeByProduct(const LayerOp &op) const {
     return true;
   // Put off, the product has its scale from another call: no power of two that
   // it could know.
-  bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+  bool putsOff = splitsWeightGradient(outer.schedule);
   return !putsOff && scaledProduct(kind, op) &&
          madeStates(op.operands[0]) == madeStates(op.results[0]);
 }

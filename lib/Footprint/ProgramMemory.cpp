@@ -41,7 +41,7 @@ static Flight flightOf(const OuterChoice &outer, int64_t stage) {
   flight.slots.resize(outer.chunks);
   std::vector<ByKept<int64_t>> held = flight.slots;
   std::vector<int64_t> left(outer.chunks, outer.microBatches);
-  bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+  bool putsOff = splitsWeightGradient(outer.schedule);
   int64_t open = 0;
   for (const Task &task : stageOrder(outer.pipelining(), stage)) {
     for (Kept kept : kAllKept) {

@@ -36,7 +36,7 @@ public:
         staysLong(stage.staysLong), isStaggered(stage.isStaggered),
         slots(chunks.size()) {
     rule.isSummed = outer.microBatches > 1;
-    putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+    putsOff = splitsWeightGradient(outer.schedule);
     for (Kept kept : kAllKept)
       for (const Chunk &chunk : chunks)
         slotsStay[kept] |= chunk.slots[kept] > 1 || chunks.size() > 1;

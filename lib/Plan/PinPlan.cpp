@@ -120,7 +120,7 @@ void PlanPins::fixMesh() {
 void PlanPins::fixSchedule(const StepModel &step) {
   fix("m", pins.microBatches, plan.getMicroBatches());
   fix("v", pins.chunks, plan.getChunks());
-  if (plan.getSchedule() == nameOf(ScheduleKind::ZeroBubble))
+  if (splitsWeightGradient(*scheduleNamed(plan.getSchedule())))
     fix("defer", pins.defer,
         plan.getDefer() == kDeferAll ? plan.getStageCount() - 1
                                      : plan.getDefer());

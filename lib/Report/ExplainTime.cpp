@@ -89,7 +89,7 @@ static void addTimes(TimeParts &sum, const TimeParts &part, double times) {
 /// The backward pass of a layer under a schedule.
 static TimeParts backwardOf(const LayerPoint &point, ScheduleKind schedule) {
   TimeParts parts = point.backward;
-  if (schedule != ScheduleKind::ZeroBubble)
+  if (!splitsWeightGradient(schedule))
     return parts;
   parts.rowSec += point.putOffCopySec;
   for (int axis = 0; axis < kInnerAxes; ++axis) {

@@ -55,7 +55,7 @@ static Value outerOf(const OuterChoice &outer) {
                            {"zero", number(outer.zero)},
                            {"shard_group", number(outer.shardGroup)}});
   value.set("schedule", textOf(nameOf(outer.schedule)));
-  if (outer.schedule == ScheduleKind::ZeroBubble)
+  if (splitsWeightGradient(outer.schedule))
     value.set("defer", numberOf(number(outer.mostDeferred())));
   Value order = Value::makeArray();
   for (MeshAxis axis : outer.order)

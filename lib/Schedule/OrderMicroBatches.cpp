@@ -16,6 +16,7 @@
 #include "kerf/Cost/Timeline.h"
 #include "kerf/Dialect/Kerf/Chunks.h"
 #include "kerf/Schedule/Passes.h"
+#include "kerf/Support/Schedules.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -120,8 +121,8 @@ struct OrderMicroBatchesPass
   void runOnOperation() override {
     if (!schedule.empty() && !scheduleNamed(schedule)) {
       mlir::emitError(getOperation().getLoc())
-          << "unknown schedule '" << schedule
-          << "', expected gpipe, 1f1b, interleaved or zb-h1";
+          << "unknown schedule '" << schedule << "', expected "
+          << scheduleNames();
       return signalPassFailure();
     }
     for (spmd::ProgramOp program : getOperation().getOps<spmd::ProgramOp>()) {

@@ -1,6 +1,7 @@
 //===- Pins.cpp - what a person fixes, as text ----------------------------===//
 
 #include "kerf/Search/Pins.h"
+#include "kerf/Support/Schedules.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -38,8 +39,6 @@ constexpr llvm::StringLiteral kCpOrders[] = {"zigzag", "plain"};
 constexpr llvm::StringLiteral kMoe[] = {"gather", "all_to_all"};
 constexpr llvm::StringLiteral kAxes[] = {"tp", "cp", "dp", "pp"};
 constexpr llvm::StringLiteral kRecompute[] = {"none", "selective", "full"};
-const llvm::StringLiteral kSchedules[] = {"gpipe", "1f1b", "interleaved",
-                                          "zb-h1"};
 /// More values than this in a range are a mistake.
 constexpr int64_t kLongestRange = 4096;
 
@@ -154,6 +153,9 @@ void Parser::number(const NumberKey &key, llvm::StringRef value, bool forbid) {
 }
 
 void Parser::schedule(llvm::StringRef value) {
+  auto names = llvm::map_to_vector(kSchedules, [](const ScheduleFacts &own) {
+    return llvm::StringRef(own.name);
+  });
   llvm::SmallVector<llvm::StringRef> parts;
   value.split(parts, '|');
   for (llvm::StringRef part : parts)
@@ -161,7 +163,7 @@ void Parser::schedule(llvm::StringRef value) {
       pins.schedules.push_back(*kind);
     else
       error("pin 'schedule': found '" + part.trim() + "', " +
-            expected(part.trim(), refsOf(kSchedules)));
+            expected(part.trim(), names));
 }
 
 void Parser::recompute(llvm::StringRef value) {
@@ -344,7 +346,7 @@ std::vector<std::string> kerf::idlePins(const Pins &pins,
       {"v", chosen.pp == 1, "pp is 1"},
       {"layers", chosen.pp == 1, "pp is 1"},
       {"order", axes < 2, "no two axes have more than one rank"},
-      {"defer", chosen.schedule != ScheduleKind::ZeroBubble,
+      {"defer", !splitsWeightGradient(chosen.schedule),
        "the schedule is not zb-h1"},
       {"zero", chosen.zero > 0 && chosen.dp * chosen.cp == 1,
        "there are no data ranks to split state over"},

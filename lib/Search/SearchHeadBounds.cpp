@@ -206,7 +206,7 @@ PipelineFacts HeadBounds::factsOf(const OuterChoice &outer,
   facts.setSends(relaxed.sendSec);
   facts.bubble = problem.profile.bubble;
   facts.mostForward = 0.5; // or the backward is
-  if (outer.schedule == ScheduleKind::ZeroBubble) {
+  if (splitsWeightGradient(outer.schedule)) {
     facts.mostForward = 1;
     facts.putOffSec = std::max(0.0, relaxed.sumSec - relaxed.restSec);
   }
@@ -286,7 +286,7 @@ static std::vector<Schedule> bestCasesOf(llvm::ArrayRef<Schedule> schedules) {
   for (const Schedule &schedule : schedules)
     if (bestCases.empty() ||
         std::get<0>(schedule) != std::get<0>(bestCases.back()) ||
-        std::get<0>(schedule) != ScheduleKind::ZeroBubble)
+        !splitsWeightGradient(std::get<0>(schedule)))
       bestCases.push_back(schedule);
   return bestCases;
 }

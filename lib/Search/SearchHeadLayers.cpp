@@ -41,7 +41,7 @@ double HeadBounds::Curve::at(double bytes) const {
 /// The fewest bytes of a layer that is held so often.
 double HeadBounds::Floor::each(const OuterChoice &outer, double held) const {
   double bytes = state.fewest() + held * kept.fewest();
-  if (outer.schedule != ScheduleKind::ZeroBubble)
+  if (!splitsWeightGradient(outer.schedule))
     return bytes;
   // Of the stage that holds so many until the backward pass.
   double late = 0;

@@ -29,7 +29,7 @@ static Pins pinsOf(Pins pins, const OuterChoice &outer) {
   pins.microBatches = {outer.microBatches};
   pins.chunks = {outer.chunks};
   pins.defer.clear();
-  if (outer.schedule == ScheduleKind::ZeroBubble)
+  if (splitsWeightGradient(outer.schedule))
     pins.defer = {outer.mostDeferred()};
   pins.zero = {outer.zero};
   pins.shardGroup = {outer.shardGroup};

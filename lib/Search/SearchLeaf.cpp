@@ -136,7 +136,7 @@ struct LeafSums {
 static double bubblePart(const OuterChoice &outer, const LeafSums &sums) {
   if (outer.schedule == ScheduleKind::Interleaved)
     return 1 / static_cast<double>(outer.chunks);
-  if (outer.schedule == ScheduleKind::ZeroBubble) {
+  if (splitsWeightGradient(outer.schedule)) {
     auto others = static_cast<double>(std::max<int64_t>(1, outer.pp - 1));
     double filled =
         1 +
@@ -185,7 +185,7 @@ static double linkSecOf(const OuterChoice &outer, const LeafSums &sums,
 static double fillSecOf(const OuterChoice &outer,
                         const PipelineFacts &messages) {
   int64_t more = 0;
-  if (outer.schedule == ScheduleKind::ZeroBubble)
+  if (splitsWeightGradient(outer.schedule))
     more = std::clamp<int64_t>(outer.microBatches - 2, 0, outer.mostDeferred());
   double hops = static_cast<double>(outer.pp * outer.chunks - 1);
   double mean = messages.journeySendSec / hops;
@@ -206,7 +206,7 @@ static double tailSec(const Pricing &pricing, const LeafSums &sums) {
   auto exposed = [&](double sec, double overlap, double beside) {
     return sec - std::min(overlap * sec, beside / chunks);
   };
-  bool split = outer.schedule == ScheduleKind::ZeroBubble;
+  bool split = splitsWeightGradient(outer.schedule);
   auto tailOf = [&](const LayerPrice &sum) {
     StepPrice once = stepPrice(pricing, sum);
     return exposed(once.gradientSyncSec + sync,
@@ -401,7 +401,7 @@ search_detail::programsOf(const Pricing &pricing, const TableList &tables,
   if (floors.empty())
     return std::nullopt;
   double once = setBytes(problem, stages, outer, floors);
-  if (outer.schedule == ScheduleKind::ZeroBubble || outer.microBatches == 1 ||
+  if (splitsWeightGradient(outer.schedule) || outer.microBatches == 1 ||
       outer.endsByChunk())
     stages.kinds = withLeastWork(problem, std::move(stages.kinds), false);
   else if (outer.chunks == 1)

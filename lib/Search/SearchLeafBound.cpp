@@ -148,7 +148,7 @@ private:
 
 /// Waits for data traffic and, where it is put off, the weight gradient.
 double BoundMaker::putOffOf(const ChunkWork &work, double sec) const {
-  bool split = pricing.outer.schedule == ScheduleKind::ZeroBubble;
+  bool split = splitsWeightGradient(pricing.outer.schedule);
   return sec - work.forwardSec - work.backwardSec +
          (split ? work.weightGradientSec : 0);
 }
@@ -158,7 +158,7 @@ void BoundMaker::addRatios(const ChunkWork &work, double sec) {
     return;
   PipelineFacts &facts = bound.facts;
   double gathered = 1 - bound.weightOverlap;
-  bool split = pricing.outer.schedule == ScheduleKind::ZeroBubble;
+  bool split = splitsWeightGradient(pricing.outer.schedule);
   double weight = split ? work.weightGradientSec : 0;
   double forward = std::max(work.forwardSec + gathered * work.forwardGatherSec,
                             work.forwardGatherSec);
@@ -182,7 +182,7 @@ static LayerPrice mostOnce() {
 }
 
 void BoundMaker::addKind(int kind, int64_t count) {
-  bool split = pricing.outer.schedule == ScheduleKind::ZeroBubble;
+  bool split = splitsWeightGradient(pricing.outer.schedule);
   double putOff = 0, sync = HUGE_VAL;
   LayerPrice once = mostOnce();
   double slow = 0, last = 0, first = 0, tiedLeast = HUGE_VAL;

@@ -189,7 +189,7 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
     work.weightGradientSec =
         std::min(point.weightGradientSec + adding + work.backwardSec - backward,
                  work.backwardSec - floorBackward / 2);
-  if (pricing.outer.schedule == ScheduleKind::ZeroBubble) {
+  if (splitsWeightGradient(pricing.outer.schedule)) {
     TimeParts more;
     more.commSec = point.putOffCommSec;
     work.backwardSec += exposedSec(more, profile) + point.putOffCopySec;

@@ -246,7 +246,7 @@ std::vector<Schedule> search_detail::schedulesOf(const SearchProblem &problem,
     if (oneChunk && wanted(kind) &&
         (shape.pp > 1 || kind == ScheduleKind::OneFOneB ||
          !pins.schedules.empty()))
-      for (int64_t defer : kind == ScheduleKind::ZeroBubble
+      for (int64_t defer : splitsWeightGradient(kind)
                                ? deferralsOf(pins, shape.pp)
                                : std::vector<int64_t>{kDeferAll})
         schedules.push_back({kind, 1, defer});

@@ -24,10 +24,16 @@ namespace kerf {
 /// `ZeroBubble` is ZB-H1 (Qi et al. 2023, arXiv 2401.10241): 1F1B whose weight
 /// gradients are put off into the bubble. `Interleaved` is Megatron's
 /// (Narayanan et al. 2021, arXiv 2104.04473), with `chunks` chunks per stage.
+/// Their names and facts are `kSchedules` (kerf/Support/Schedules.h), in this
+/// order; docs/adding-to-the-planner.md says what else one needs.
 enum class ScheduleKind { GPipe, OneFOneB, Interleaved, ZeroBubble };
 llvm::StringRef
 nameOf(ScheduleKind kind); ///< "gpipe" "1f1b" "interleaved" "zb-h1"
 std::optional<ScheduleKind> scheduleNamed(llvm::StringRef name);
+
+/// True for schedules that make weight gradients apart from input gradients,
+/// and may defer them.
+bool splitsWeightGradient(ScheduleKind kind);
 
 /// Micro-batches whose weight gradients ZB-H1 lets wait on a stage at most; the
 /// fewer, the less memory and the more idle time.

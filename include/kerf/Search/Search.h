@@ -86,7 +86,7 @@ struct OuterChoice {
   /// made while a stage would be idle. Weight gradients that are put off hold
   /// up nobody.
   bool sumsBesideBackward() const {
-    return pp == 1 || schedule == ScheduleKind::ZeroBubble;
+    return pp == 1 || splitsWeightGradient(schedule);
   }
   /// Ranks of an axis, and the distance of its neighbours in rank numbers.
   int64_t sizeOf(MeshAxis axis) const;

@@ -1,6 +1,7 @@
 #include "kerf/Dialect/Kerf/Kerf.h"
 #include "kerf/Support/ControlBytes.h"
 #include "kerf/Support/Json.h"
+#include "kerf/Support/Schedules.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -231,10 +232,9 @@ std::string PlanAttr::checkMicroBatches(int64_t count) {
 }
 
 std::string PlanAttr::checkSchedule(llvm::StringRef schedule) {
-  if (llvm::is_contained({"gpipe", "1f1b", "interleaved", "zb-h1"}, schedule))
+  if (findSchedule(schedule))
     return "";
-  return ("unknown schedule '" + schedule +
-          "', expected gpipe, 1f1b, interleaved or zb-h1")
+  return ("unknown schedule '" + schedule + "', expected " + scheduleNames())
       .str();
 }
 
@@ -243,7 +243,8 @@ std::string PlanAttr::checkChunks(int64_t chunks, llvm::StringRef schedule) {
   if (chunks < 1 || chunks > maxChunks)
     return "expected 1 to " + std::to_string(maxChunks) +
            " chunks per stage, found " + std::to_string(chunks);
-  if (chunks > 1 && schedule != "interleaved")
+  const ScheduleFacts *facts = findSchedule(schedule);
+  if (chunks > 1 && !(facts && facts->takesChunks))
     return ("expected one chunk per stage with schedule '" + schedule +
             "', found " + llvm::Twine(chunks) +
             "; several need \"interleaved\"")
@@ -258,7 +259,8 @@ std::string PlanAttr::checkDefer(int64_t defer, llvm::StringRef schedule) {
   if (defer < 0 || defer > most)
     return "expected 0 to " + std::to_string(most) +
            " micro-batches to defer, found " + std::to_string(defer);
-  if (schedule != "zb-h1")
+  const ScheduleFacts *facts = findSchedule(schedule);
+  if (!facts || !facts->splitsWeightGradient)
     return ("expected no defer with schedule '" + schedule + "', found " +
             llvm::Twine(defer) + "; weight gradients wait in \"zb-h1\"")
         .str();
