@@ -270,8 +270,7 @@ FailureOr<CompiledKernels> kerf::compileKernels(Operation *module,
     if (job.own)
       return ownOpOf(job.kernel)->emitOpError()
              << "brings a kernel for CPUs, which a GPU cannot run: compile "
-                "with "
-                "'--target=cpu', or decompose the op into plain ones";
+                "with '--target=cpu', or give the op a decomposition";
     describeForGpu(job.result, job.kernel, target);
     if (failed(checkLaunch(job.kernel, job.result)))
       return failure();

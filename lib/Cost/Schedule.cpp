@@ -38,6 +38,13 @@ std::optional<ScheduleKind> kerf::scheduleNamed(llvm::StringRef name) {
                : std::nullopt;
 }
 
+std::vector<ScheduleKind> kerf::allSchedules() {
+  std::vector<ScheduleKind> kinds;
+  for (size_t i = 0; i < std::size(kSchedules); ++i)
+    kinds.push_back(static_cast<ScheduleKind>(i));
+  return kinds;
+}
+
 bool kerf::splitsWeightGradient(ScheduleKind kind) {
   return factsOf(kind).splitsWeightGradient;
 }

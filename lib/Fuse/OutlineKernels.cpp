@@ -58,10 +58,11 @@ static spmd::FusedOp makeKernel(Operation *op, ValueRange reads) {
 }
 
 /// Replaces `op` by the kernel whose body it was copied to.
-static void finish(Operation *op, Operation *inner, spmd::FusedOp fused) {
+static void finish(Operation *op, Operation *inner, spmd::FusedOp fused,
+                   bool isOwn) {
   OpBuilder builder = OpBuilder::atBlockEnd(&fused.getBody().front());
   spmd::YieldOp::create(builder, op->getLoc(), inner->getResults());
-  if (!getOwnKernel(inner))
+  if (!isOwn)
     decomposeAll(fused);
   // The kernel's phase says it; inside, equal ops shall be equal.
   fused->walk([&](Operation *plain) {
@@ -80,12 +81,13 @@ static void outlineOwn(Operation *op) {
   OpBuilder builder = OpBuilder::atBlockEnd(&body);
   Operation *inner = builder.clone(*op);
   inner->setOperands(ValueRange(body.getArguments()));
-  finish(op, inner, fused);
+  finish(op, inner, fused, /*isOwn=*/true);
 }
 
-/// Replaces `op` by a kernel that holds its decomposition.
-static void outline(Operation *op, const Sources &sources) {
-  if (getOwnKernel(op))
+/// Replaces `op` by a kernel that holds its decomposition, or with `ownKernels`
+/// by the one that it brings. An op without a decomposition keeps its own.
+static void outline(Operation *op, const Sources &sources, bool ownKernels) {
+  if (getOwnKernel(op) && (ownKernels || !isa<DecomposeOpInterface>(op)))
     return outlineOwn(op);
   llvm::SmallVector<Value> reads;
   collectReads(op, sources, reads);
@@ -95,11 +97,13 @@ static void outline(Operation *op, const Sources &sources) {
   IRMapping mapping;
   mapping.map(reads, body.getArguments());
   copySources(op, builder, mapping);
-  finish(op, builder.clone(*op, mapping), fused);
+  finish(op, builder.clone(*op, mapping), fused, /*isOwn=*/false);
 }
 
 namespace {
 struct OutlineKernels : kerf::impl::OutlineKernelsPassBase<OutlineKernels> {
+  using OutlineKernelsPassBase::OutlineKernelsPassBase;
+
   void runOnOperation() override {
     llvm::SmallVector<Operation *> ops;
     Sources sources;
@@ -113,7 +117,7 @@ struct OutlineKernels : kerf::impl::OutlineKernelsPassBase<OutlineKernels> {
       return WalkResult::advance();
     });
     for (Operation *op : ops)
-      outline(op, sources);
+      outline(op, sources, ownKernels);
     // Sources that are left are read by other ops: they become kernels. The
     // last come first, since sources read sources.
     while (!sources.empty()) {
@@ -121,7 +125,7 @@ struct OutlineKernels : kerf::impl::OutlineKernelsPassBase<OutlineKernels> {
       if (op->use_empty())
         op->erase();
       else
-        outline(op, sources);
+        outline(op, sources, ownKernels);
     }
     // Folds constants in the kernels and drops what nobody reads.
     llvm::SmallVector<Operation *> kernels;

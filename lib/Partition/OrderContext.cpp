@@ -341,8 +341,9 @@ static FailureOr<Cut> findCut(ModelOp model,
   auto result =
       model.getBody().walk([&](AttentionOpInterface op) -> WalkResult {
         int64_t rows = typeOf(op->getOperand(0)).getDimSize(1);
-        return op.getCausal() ? addCut(op, rows, axes, cut, obstacle)
-                              : success();
+        return op.getAttentionFacts().causal
+                   ? addCut(op, rows, axes, cut, obstacle)
+                   : success();
       });
   if (result.wasInterrupted())
     return failure();

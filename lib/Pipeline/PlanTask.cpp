@@ -11,6 +11,7 @@
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Quantities.h"
+#include "kerf/Support/Schedules.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/WithColor.h"
@@ -25,7 +26,8 @@ namespace cl = llvm::cl;
 // Options
 //===----------------------------------------------------------------------===//
 
-static constexpr llvm::StringLiteral kPinHelp =
+/// Of --pin; the command line keeps no copy.
+static const std::string kPinHelp =
     "Decisions that are given: KEY=VALUE, KEY=2|4, KEY=2..8, KEY!=4; several "
     "by "
     "commas\n"
@@ -40,7 +42,9 @@ static constexpr llvm::StringLiteral kPinHelp =
     "(weights)\n"
     "  shard           ranks that share the state\n"
     "  devices         ranks in all\n"
-    "  schedule        gpipe, 1f1b, interleaved, zb-h1\n"
+    "  schedule        " +
+    scheduleNames() +
+    "\n"
     "  recompute       none, selective, full\n"
     "  order           axes, innermost first: tp.cp.dp.pp\n"
     "  layers          of each stage: 11.12.12.11\n"

@@ -144,7 +144,8 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
     }
     if (options.fuse && options.target == "cuda")
       pm.addPass(createHoistUnitsPass());
-    pm.addPass(createOutlineKernelsPass());
+    pm.addPass(
+        createOutlineKernelsPass({/*ownKernels=*/options.target != "cuda"}));
     if (options.fuse && options.target == "cuda")
       pm.addPass(createHoistTablesPass());
     if (options.fuse) {

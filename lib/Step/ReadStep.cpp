@@ -483,11 +483,12 @@ private:
     auto attention = dyn_cast<AttentionOpInterface>(op);
     if (!attention)
       return;
-    layer.causal = attention.getCausal();
-    layer.dropsScores = bool(attention.getSeed());
-    layer.capsScores = bool(attention.getSoftcap());
-    layer.isPacked = !attention.getSegments().empty();
-    layer.window = attention.getWindow().value_or(0);
+    AttentionFacts scores = attention.getAttentionFacts();
+    layer.causal = scores.causal;
+    layer.dropsScores = scores.drops;
+    layer.capsScores = scores.capsScores;
+    layer.isPacked = scores.isPacked;
+    layer.window = scores.window;
   }
 
   void noteGradient(Value result, int id) {

@@ -29,7 +29,7 @@
 // LINKAGE-NOT: other
 // LINKAGE-COUNT-4: FUNC GLOBAL DEFAULT {{.*}} k{{[0-9a-f]+}}
 // LINKAGE-NOT: other
-// CUDA: error: {{.*}} brings a kernel for CPUs, which a GPU cannot run: compile with '--target=cpu', or decompose the op into plain ones
+// CUDA: error: {{.*}} brings a kernel for CPUs, which a GPU cannot run: compile with '--target=cpu', or give the op a decomposition
 // MIXED: mixed.mlir:3:8: error: 'kerf_test.code' op in a kernel, expected a plain op, one that evaluates, or a single op that brings its own kernel
 
 //--- right.mlir

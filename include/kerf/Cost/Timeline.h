@@ -27,9 +27,10 @@ namespace kerf {
 /// Their names and facts are `kSchedules` (kerf/Support/Schedules.h), in this
 /// order; docs/adding-to-the-planner.md says what else one needs.
 enum class ScheduleKind { GPipe, OneFOneB, Interleaved, ZeroBubble };
-llvm::StringRef
-nameOf(ScheduleKind kind); ///< "gpipe" "1f1b" "interleaved" "zb-h1"
+llvm::StringRef nameOf(ScheduleKind kind); ///< as in `kSchedules`
 std::optional<ScheduleKind> scheduleNamed(llvm::StringRef name);
+/// All of them.
+std::vector<ScheduleKind> allSchedules();
 
 /// True for schedules that make weight gradients apart from input gradients,
 /// and may defer them.

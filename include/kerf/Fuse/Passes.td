@@ -78,6 +78,10 @@ def OutlineKernelsPass : Pass<"kerf-outline-kernels", "::mlir::ModuleOp"> {
     them. Needed for correctness: code is generated
     for `spmd.fused` alone.
   }];
+  let options = [
+    Option<"ownKernels", "own-kernels", "bool", "true",
+           "ops that bring a kernel, which is for CPUs, keep it; else those that decompose are decomposed">,
+  ];
 }
 
 def HoistTablesPass : Pass<"kerf-hoist-tables", "::mlir::ModuleOp"> {

@@ -71,6 +71,15 @@ struct FactorMap {
   bool operator==(const FactorMap &) const = default;
 };
 
+/// Which scores of attention count, and what is done with them.
+struct AttentionFacts {
+  bool causal = false;     ///< keys behind a query are hidden
+  bool drops = false;      ///< dropout
+  bool capsScores = false; ///< a soft cap bounds them
+  bool isPacked = false;   ///< documents do not see each other
+  int64_t window = 0;      ///< keys that a query sees at most; 0: all
+};
+
 /// Work of one op: facts for the cost model.
 struct OpCost {
   double matmulFlops = 0; ///< multiply and add count as two

@@ -143,17 +143,10 @@ def LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
 def AttentionOpInterface : OpInterface<"AttentionOpInterface"> {
   let cppNamespace = "::kerf";
   let description = [{
-    Attention, or its gradient: operands q, k, v `[B,S,H,D]` come first. What the
-    scores are, as attributes and operands of `kerf.attention`.
+    Attention, or its gradient: operands q, k, v `[B,S,H,D]` come first.
   }];
   let methods = [
-    InterfaceMethod<"True when keys behind a query are hidden.", "bool", "getCausal", (ins)>,
-    InterfaceMethod<"Keys that a query sees at most, itself included.",
-                    "::std::optional<int64_t>", "getWindow", (ins)>,
-    InterfaceMethod<"The bound of scores.", "::std::optional<::llvm::APFloat>", "getSoftcap", (ins)>,
-    InterfaceMethod<"The seed of dropout, or null.", "::mlir::Value", "getSeed", (ins)>,
-    InterfaceMethod<"Document numbers of queries and keys, or none.",
-                    "::mlir::Operation::operand_range", "getSegments", (ins)>,
+    InterfaceMethod<"Which scores count, and how.", "::kerf::AttentionFacts", "getAttentionFacts", (ins)>,
     InterfaceMethod<"First global batch row, head, query and key, or none.",
                     "::mlir::Operation::operand_range", "getOffsets", (ins)>,
   ];

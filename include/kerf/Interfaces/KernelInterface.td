@@ -10,8 +10,8 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
   let description = [{
     A kernel that an op brings along, instead of one that is generated from its
     meaning. Such an op is launched alone: it is neither decomposed nor fused. Its
-    meaning is still stated, by decomposition or evaluation: the interpreter runs
-    that, and compiled programs are compared with it.
+    meaning is still stated, by decomposition or evaluation: the interpreter and
+    the check of layouts run that, and never the kernel.
   }];
   let methods = [
     InterfaceMethod<[{

@@ -202,6 +202,17 @@ LibraryCall AttentionBackwardOp::getLibraryCall() {
   return LibraryCall::AttentionGradient;
 }
 
+template <typename Op> static AttentionFacts scoreFacts(Op op) {
+  return {op.getCausal(), bool(op.getSeed()), op.getSoftcap().has_value(),
+          !op.getSegments().empty(), op.getWindow().value_or(0)};
+}
+
+AttentionFacts AttentionOp::getAttentionFacts() { return scoreFacts(*this); }
+
+AttentionFacts AttentionBackwardOp::getAttentionFacts() {
+  return scoreFacts(*this);
+}
+
 template <typename Op> static bool followsRows(Op op, unsigned factor) {
   AttentionFactors f = attentionFactors(op);
   return factor == f.q || factor == f.k;

@@ -9,9 +9,7 @@
 
 using namespace kerf;
 
-static const ScheduleKind kinds[] = {
-    ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::Interleaved,
-    ScheduleKind::ZeroBubble};
+static const std::vector<ScheduleKind> kinds = allSchedules();
 
 namespace {
 /// Steps that a search may come to: unlike stages or nearly equal ones, busy
@@ -154,7 +152,7 @@ static Known knownOf(const StepWork &step) {
 TEST(PipelineBoundTest, HoldsForTheTimeline) {
   Draw draw;
   for (int round = 0; round < 40000; ++round) {
-    StepWork step = draw.step(kinds[round % 4]);
+    StepWork step = draw.step(kinds[round % kinds.size()]);
     ASSERT_EQ(step.check(), "");
     double sec = simulate(step).totalSec;
     Known known = knownOf(step);
@@ -171,7 +169,7 @@ TEST(PipelineBoundTest, HoldsForTheTimeline) {
 TEST(PipelineBoundTest, HoldsForEachStage) {
   Draw draw;
   for (int round = 0; round < 40000; ++round) {
-    StepWork step = draw.step(kinds[round % 4]);
+    StepWork step = draw.step(kinds[round % kinds.size()]);
     double sec = simulate(step).totalSec;
     Known known = knownOf(step);
     for (auto [index, stage] : llvm::enumerate(step.stages))
@@ -210,7 +208,7 @@ TEST(PipelineBoundTest, MeetsEvenStages) {
 TEST(PipelineBoundTest, GrowsWithTimes) {
   Draw draw;
   for (int round = 0; round < 4000; ++round) {
-    Known known = knownOf(draw.step(kinds[round % 4]));
+    Known known = knownOf(draw.step(kinds[round % kinds.size()]));
     double bound = known.bound(BoundOver::These);
     double slower = known.bound(BoundOver::Slower);
     known.sum *= 1 + draw.uniform(0, 0.1);

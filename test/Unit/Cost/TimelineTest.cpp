@@ -10,9 +10,7 @@
 
 using namespace kerf;
 
-static const ScheduleKind kinds[] = {
-    ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::Interleaved,
-    ScheduleKind::ZeroBubble};
+static const std::vector<ScheduleKind> kinds = allSchedules();
 
 /// Equal stages; a chunk takes `forward` and `backward` seconds, of which
 /// `weight` may be put off.
@@ -159,7 +157,7 @@ TEST(TimelineTest, PublishedTimes) {
 TEST(TimelineTest, ClosedFormOfEvenStages) {
   Draw draw;
   for (int round = 0; round < 2000; ++round) {
-    ScheduleKind kind = kinds[round % 4];
+    ScheduleKind kind = kinds[round % kinds.size()];
     StepWork sizes = draw.sizes(kind);
     double backward = draw.uniform(0.1, 4);
     StepWork step = evenStep(
@@ -196,7 +194,7 @@ TEST(TimelineTest, ClosedFormHasBothWaits) {
 TEST(TimelineTest, ClosedFormIsALowerBound) {
   Draw draw;
   for (int round = 0; round < 6000; ++round) {
-    StepWork step = draw.step(kinds[round % 4], round % 8 < 4);
+    StepWork step = draw.step(kinds[round % kinds.size()], round % 8 < 4);
     ASSERT_EQ(step.check(), "");
     double sec = simulate(step).totalSec;
     EXPECT_LE(closedFormSec(step), sec * (1 + 1e-12))
@@ -257,7 +255,7 @@ TEST(TimelineTest, PartsInFlight) {
 TEST(TimelineTest, ChunksInFlight) {
   Draw draw;
   for (int round = 0; round < 2000; ++round) {
-    ScheduleKind kind = kinds[round % 4];
+    ScheduleKind kind = kinds[round % kinds.size()];
     StepWork step = draw.sizes(kind);
     int64_t p = int64_t(step.stages.size());
     for (int64_t i = 0; i < p; ++i) {
@@ -337,7 +335,7 @@ static void expectDependencies(const StepWork &step,
 TEST(TimelineTest, RandomSteps) {
   Draw draw;
   for (int round = 0; round < 800; ++round) {
-    StepWork step = draw.step(kinds[round % 4], round % 8 < 4);
+    StepWork step = draw.step(kinds[round % kinds.size()], round % 8 < 4);
     Timeline timeline = simulate(step, true);
     auto tasks = tasksOf(timeline);
     size_t perChunk = step.schedule == ScheduleKind::ZeroBubble ? 3 : 2;
@@ -357,7 +355,7 @@ TEST(TimelineTest, RandomSteps) {
 TEST(TimelineTest, TimesAddUp) {
   Draw draw;
   for (int round = 0; round < 400; ++round) {
-    StepWork step = draw.step(kinds[round % 4], true);
+    StepWork step = draw.step(kinds[round % kinds.size()], true);
     Timeline timeline = simulate(step, true);
     double end = 0, own = 0;
     for (const Event &event : timeline.events)
@@ -446,7 +444,7 @@ TEST(TimelineTest, HiddenTraffic) {
 TEST(TimelineTest, MonotoneInTraffic) {
   Draw draw;
   for (int round = 0; round < 1000; ++round) {
-    StepWork step = draw.step(kinds[round % 4], true);
+    StepWork step = draw.step(kinds[round % kinds.size()], true);
     step.bubble = 1;
     double sec = simulate(step).totalSec;
     StepWork more = step;

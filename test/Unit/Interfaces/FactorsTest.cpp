@@ -58,6 +58,19 @@ TEST_F(FactorsTest, saysWhetherItReadsPositions) {
             "'kerf.linear' op does not say whether it reads positions");
 }
 
+TEST_F(FactorsTest, namesPositionsThatItReads) {
+  facts.placed = {0};
+  EXPECT_EQ(error(), "'kerf.linear' op names positions that it does not read");
+  facts.positions = Positions::Read;
+  EXPECT_EQ(error(), "");
+  EXPECT_TRUE(facts.readsPositions(0));
+  EXPECT_FALSE(facts.readsPositions(1));
+  facts.placed = {7};
+  EXPECT_EQ(error(), "'kerf.linear' op names positions that it does not read");
+  facts.placed = {};
+  EXPECT_TRUE(facts.readsPositions(1));
+}
+
 TEST_F(FactorsTest, trueFactors) {
   EXPECT_EQ(error(), "");
   EXPECT_EQ(print(), "b=8 s=16 k=64(sum) n=256 : [b, s, k], [n, k] -> "

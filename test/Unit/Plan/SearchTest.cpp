@@ -104,6 +104,34 @@ TEST(Search, EqualsEnumeration) {
   EXPECT_GT(bound, 150);
 }
 
+// A schedule that is pinned alone is found where it fits, and its bound holds:
+// lists of schedules that lack one would say that nothing fits.
+TEST(Search, FindsEachScheduleAlone) {
+  for (ScheduleKind kind : allSchedules()) {
+    int feasible = 0, missed = 0;
+    for (unsigned seed = 0; seed < 120; ++seed) {
+      auto instance = randomInstance(seed);
+      SearchProblem &problem = instance->problem;
+      problem.pins.schedules = {kind};
+      problem.pins.pp = {2};
+      if (!problem.check().empty())
+        continue;
+      SearchResult all = searchExhaustively(problem);
+      if (!all.best)
+        continue;
+      ++feasible;
+      SearchResult found = search(problem);
+      missed += !found.best;
+      EXPECT_LE(found.certificate.boundSec,
+                all.certificate.bestSec * (1 + 1e-9))
+          << nameOf(kind).str() << " " << seed;
+    }
+    EXPECT_GT(feasible, 20) << nameOf(kind).str();
+    EXPECT_LE(missed, kind == ScheduleKind::Interleaved ? 2 : 0)
+        << nameOf(kind).str();
+  }
+}
+
 // Interleaved stages are not solved exactly; the printed bound holds.
 TEST(Search, BoundHoldsWhenInterleaved) {
   for (unsigned seed = 0; seed < 60; ++seed) {

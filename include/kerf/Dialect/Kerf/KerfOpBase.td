@@ -74,6 +74,7 @@ def Kerf_PointwiseCost : DeclareOpInterfaceMethods<CostOpInterface>;
 def Kerf_OwnLoops : DeclareOpInterfaceMethods<DecomposeOpInterface, ["hasOwnLoops"]>;
 def Kerf_Decompose : DeclareOpInterfaceMethods<DecomposeOpInterface>;
 def Kerf_View : DeclareOpInterfaceMethods<ViewOpInterface>;
+def Kerf_AttentionFacts : DeclareOpInterfaceMethods<AttentionOpInterface, ["getAttentionFacts"]>;
 def Kerf_Library : DeclareOpInterfaceMethods<LibraryOpInterface>;
 def Kerf_RowOrder : DeclareOpInterfaceMethods<RowOrderOpInterface>;
 /// Ops that ask something of sizes, that repeat sizes, or both.
@@ -98,7 +99,7 @@ class Kerf_InferredOp<string mnemonic, list<Trait> traits>
 
 /// What `attention` and its gradient share.
 class Kerf_AttentionBase<string mnemonic, list<Trait> traits = []>
-    : Kerf_InferredOp<mnemonic, traits # [AttrSizedOperandSegments, AttentionOpInterface, Kerf_Library, Kerf_Resize, Kerf_RowOrder, Kerf_Cost,
+    : Kerf_InferredOp<mnemonic, traits # [AttrSizedOperandSegments, Kerf_AttentionFacts, Kerf_Library, Kerf_Resize, Kerf_RowOrder, Kerf_Cost,
                                         Kerf_Decompose, Kerf_Variant]> {
   dag shared = (ins Kerf_Float:$q, Kerf_Float:$k, Kerf_Float:$v,
     Variadic<Kerf_Int>:$segments, Variadic<Kerf_I32Scalar>:$offsets,
