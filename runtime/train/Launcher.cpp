@@ -4,6 +4,7 @@
 
 #include "kerf/Runtime/Runtime.h"
 #include "kerf/Train/Log.h"
+#include "kerf/Train/Signals.h"
 #include "kerf/Train/Text.h"
 
 #include <algorithm>
@@ -349,6 +350,7 @@ JobEnd kerf::runtime::launchRanks(int64_t worldSize,
 static JobEnd waitForMpirun(pid_t child, const sigset_t &signals,
                             const MpiHosts &hosts) {
   int asked = 0, code = 0;
+  double askedAt = 0;
   bool isOver = false;
   double next = now() + hosts.checkSec;
   while (waitpid(child, &code, WNOHANG) == 0) {
@@ -361,7 +363,10 @@ static JobEnd waitForMpirun(pid_t child, const sigset_t &signals,
     }
     if (signal <= 0 || signal == SIGCHLD)
       continue;
+    if (asked != 0 && now() - askedAt < kSameRequestSec)
+      continue;
     kill(child, asked == 0 ? SIGUSR1 : SIGTERM);
+    askedAt = asked == 0 ? now() : askedAt;
     asked = signal;
   }
   int status = WIFSIGNALED(code) ? 128 + WTERMSIG(code) : WEXITSTATUS(code);

@@ -3,6 +3,7 @@
 #include "kerf/Train/Signals.h"
 
 #include <csignal>
+#include <ctime>
 
 #include <unistd.h>
 
@@ -16,11 +17,28 @@ static bool isIgnored(int signal) {
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
+static double secondsNow() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * now.tv_nsec;
+}
+
+/// The first signal asks for an end in good order, the next one for an end at
+/// once. One request may come several times: from the terminal or `timeout` to
+/// a whole group of processes, and again from the launcher.
 static void remember(int signal) {
-  received = signal;
+  static double first = 0;
+  double now = secondsNow();
+  if (received == 0) {
+    first = now;
+    received = signal;
+  }
+  if (now - first < kerf::runtime::kSameRequestSec)
+    return;
   for (int ending : endings)
     if (!isIgnored(ending))
       std::signal(ending, SIG_DFL);
+  std::raise(signal); // when this handler is left
 }
 
 /// Data and weights are read where the system maps them: where a file becomes

@@ -188,10 +188,23 @@ class State(Case):
                 break
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
+        time.sleep(0.6)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=10)
         self.assertEqual(process.returncode, -signal.SIGINT)
+
+    # The terminal, timeout and the launcher may all send one request.
+    def test_same_signal_twice_saves(self):
+        process = self.start("--steps=1000", "--save-state=s", environment={"KERF_FAKE_SLEEP": "20"})
+        for line in process.stdout:
+            if " iteration        2/" in line:
+                break
+        for _ in range(3):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.002)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, out + err)
+        self.assertIn("saved the state of step", out)
 
     def saved(self, folder="s"):
         """What all checkpoints of a folder have."""

@@ -175,6 +175,9 @@ class Faults(jobs.JobTest):
             process = self.start(f"--transport={transport}", f"--save-state={transport}", "--warmup=0")
             self.step(process, 3)
             process.terminate()
+            # As timeout does, which tells the job and then its own group; mpirun kills for that.
+            for rank in children(process.pid) if transport != "mpi" else ():
+                os.kill(rank, signal.SIGTERM)
             out, _ = self.end(process, 128 + signal.SIGTERM)
             self.assertIn("saved the state of step", out)
             log = self.folder / f"{transport}.json"

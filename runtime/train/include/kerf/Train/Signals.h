@@ -5,8 +5,12 @@
 
 namespace kerf::runtime {
 
+/// Signals within this time of the first one are the same request.
+inline constexpr double kSameRequestSec = 0.25;
+
 /// From now on the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is only remembered;
-/// the second one kills. (mpirun passes on SIGUSR1, and kills on SIGTERM.) A
+/// one that comes more than kSameRequestSec later kills. (mpirun passes on
+/// SIGUSR1, and kills on SIGTERM.) A
 /// SIGHUP that is ignored (nohup) stays so. Before all ranks have met there is
 /// nothing to end in good order, and a rank that waits for others would go on
 /// waiting.
