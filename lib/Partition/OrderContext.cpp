@@ -25,7 +25,7 @@
 
 #include "kerf/Partition/Passes.h"
 
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 #include "llvm/ADT/SetVector.h"
 

@@ -3,7 +3,7 @@
 #ifndef KERF_LIB_PARTITION_PLACEMENT_H
 #define KERF_LIB_PARTITION_PLACEMENT_H
 
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -1,6 +1,6 @@
 #include "RankState.h"
 
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 using namespace mlir;
 using namespace kerf;

@@ -3,7 +3,7 @@
 #ifndef KERF_LIB_PARTITION_SPLITSHARDAXIS_H
 #define KERF_LIB_PARTITION_SPLITSHARDAXIS_H
 
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 namespace kerf {
 

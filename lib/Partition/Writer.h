@@ -3,8 +3,8 @@
 #ifndef KERF_LIB_PARTITION_WRITER_H
 #define KERF_LIB_PARTITION_WRITER_H
 
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Dialect/Spmd/Spmd.h"
+#include "kerf/Sharding/Layout.h"
 
 #include "mlir/IR/Builders.h"
 

@@ -4,8 +4,8 @@
 #define KERF_LIB_PIPELINE_ARENAROOM_H
 
 #include "kerf/Dialect/Exec/Exec.h"
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Search/Search.h"
+#include "kerf/Sharding/Layout.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"

@@ -18,9 +18,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayerPlaces.h"
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Dialect/Kerf/SplitBias.h"
 #include "kerf/Plan/SolvePlan.h"
+#include "kerf/Sharding/Layout.h"
 
 #include <set>
 

@@ -1,5 +1,5 @@
 #include "LayerPlaces.h"
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 #include <set>
 

@@ -7,9 +7,9 @@
 
 #include "LayerPlaces.h"
 #include "kerf/Dialect/Kerf/Constants.h"
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Plan/SolvePlan.h"
 #include "kerf/Search/Pins.h"
+#include "kerf/Sharding/Layout.h"
 
 #include <map>
 #include <set>

@@ -8,7 +8,7 @@
 #include "SolveExperts.h"
 
 #include "LayerPlaces.h"
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 using namespace mlir;
 using namespace kerf;

@@ -11,7 +11,6 @@
 #include "LayerPlaces.h"
 #include "SolveExperts.h"
 #include "SolveOrder.h"
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Dialect/Kerf/SplitBias.h"
 #include "kerf/Footprint/ProgramFloors.h"
 #include "kerf/Machine/Shipped.h"
@@ -20,6 +19,7 @@
 #include "kerf/Report/Report.h"
 #include "kerf/Search/Pins.h"
 #include "kerf/Search/Relief.h"
+#include "kerf/Sharding/Layout.h"
 #include "kerf/Step/ReadStep.h"
 #include "kerf/Support/Input.h"
 

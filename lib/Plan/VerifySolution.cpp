@@ -17,8 +17,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayerPlaces.h"
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Plan/SolvePlan.h"
+#include "kerf/Sharding/Layout.h"
 
 using namespace mlir;
 using namespace kerf;

@@ -21,8 +21,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "kerf/Dialect/Kerf/Float8.h"
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/PlanIR/Passes.h"
+#include "kerf/Sharding/Layout.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"

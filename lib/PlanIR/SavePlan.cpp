@@ -1,8 +1,8 @@
 #include "PlanHead.h"
 #include "kerf/Cost/Timeline.h"
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/PlanIR/Passes.h"
 #include "kerf/PlanIR/PlanFile.h"
+#include "kerf/Sharding/Layout.h"
 #include "kerf/Support/Json.h"
 #include "kerf/Support/Output.h"
 

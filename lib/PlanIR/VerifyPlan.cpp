@@ -1,5 +1,5 @@
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/PlanIR/Passes.h"
+#include "kerf/Sharding/Layout.h"
 
 using namespace mlir;
 using namespace kerf;

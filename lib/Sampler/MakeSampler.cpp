@@ -17,9 +17,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "kerf/Dialect/Kerf/Evaluation.h"
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 #include "kerf/Sampler/Sampler.h"
+#include "kerf/Sharding/Layout.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -6,7 +6,7 @@
 #include "Sizes.h"
 #include "SmallPlan.h"
 
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"

@@ -14,7 +14,7 @@
 #ifndef KERF_TEST_RANDOM_CUTS_H
 #define KERF_TEST_RANDOM_CUTS_H
 
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 #include <map>
 #include <optional>

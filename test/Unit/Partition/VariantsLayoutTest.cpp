@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Pipeline/Stages.h"
+#include "kerf/Sharding/Layout.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "gtest/gtest.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 using namespace mlir;
 using namespace kerf;

@@ -1,4 +1,4 @@
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
 #include <cmath>
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef KERF_DIALECT_KERF_LAYOUT_H
-#define KERF_DIALECT_KERF_LAYOUT_H
+#ifndef KERF_SHARDING_LAYOUT_H
+#define KERF_SHARDING_LAYOUT_H
 
 #include "kerf/Dialect/Kerf/Kerf.h"
 
@@ -231,4 +231,4 @@ Layout stackLayout(const Layout &slice);
 
 } // namespace kerf
 
-#endif // KERF_DIALECT_KERF_LAYOUT_H
+#endif // KERF_SHARDING_LAYOUT_H

@@ -14,8 +14,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "kerf/Dialect/Kerf/Constants.h"
-#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Sharding/Layout.h"
 
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -231,16 +232,12 @@ bool Planner::isPrologue(Operation *op, const Assignment &assignment) {
 }
 
 bool kerf::isOneNumber(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  return constant && isa<SplatElementsAttr>(constant.getValue());
+  SplatElementsAttr splat;
+  return matchPattern(value, m_Constant(&splat));
 }
 
 static bool isZero(Operation *op) {
-  auto constant = dyn_cast<ConstantOp>(op);
-  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue())
-                        : SplatElementsAttr();
-  return splat && isa<FloatType>(splat.getElementType()) &&
-         splat.getSplatValue<llvm::APFloat>().isZero();
+  return isConstant(op) && matchPattern(op->getResult(0), m_AnyZeroFloat());
 }
 
 LogicalResult Planner::visitOp(Operation *op) {
