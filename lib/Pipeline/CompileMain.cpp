@@ -511,7 +511,8 @@ static int readJob(const CompilerOptions &options, Job &job) {
   if (failed(task))
     return 1;
   for (const std::string &wrong :
-       {checkNewCluster(options.newCluster), findIdleOption(options)})
+       {checkNewCluster(options.newCluster), findIdleOption(options),
+        findMissingFile(options)})
     if (!wrong.empty())
       return fail(wrong);
   job.task = *task;

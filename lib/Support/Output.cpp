@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -54,8 +55,19 @@ static std::error_code writeAndSync(int fd, Writer writer) {
   return code ? code : closeCode;
 }
 
+std::string kerf::checkFolderOf(StringRef path) {
+  StringRef folder = llvm::sys::path::parent_path(path);
+  return path == "-" || folder.empty() || fs::exists(folder)
+             ? std::string()
+             : "there is no folder '" + folder.str() + "'";
+}
+
 static LogicalResult replaceFile(StringRef target, const fs::file_status &old,
                                  Writer writer, std::string &error) {
+  if (std::string missing = checkFolderOf(target); !missing.empty()) {
+    error = missing;
+    return failure();
+  }
   int fd = -1;
   llvm::SmallString<128> temporary;
   if (std::error_code code =

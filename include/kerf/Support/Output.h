@@ -30,6 +30,10 @@ writeFileAtomically(llvm::StringRef path,
                     llvm::function_ref<void(llvm::raw_ostream &)> writer,
                     std::string &error);
 
+/// "there is no folder 'none'" where the folder that `path` is to be in does
+/// not exist; else "". For a check before the work is done.
+std::string checkFolderOf(llvm::StringRef path);
+
 } // namespace kerf
 
 #endif // KERF_SUPPORT_OUTPUT_H

@@ -80,8 +80,11 @@ TEST_F(OutputTest, OldFileStandsUntilTheNewOneIsWhole) {
 TEST_F(OutputTest, ReportsAMissingDirectory) {
   EXPECT_FALSE(writeTo(path + "/missing/out", "x"));
   EXPECT_FALSE(writeTo((directory + "/missing/out").str(), "x"));
-  EXPECT_EQ(error, "cannot create a temporary file beside it: No such file or "
-                   "directory");
+  EXPECT_EQ(error, ("there is no folder '" + directory + "/missing'").str());
+  EXPECT_EQ(kerf::checkFolderOf((directory + "/missing/out").str()), error);
+  EXPECT_EQ(kerf::checkFolderOf((directory + "/out").str()), "");
+  EXPECT_EQ(kerf::checkFolderOf("out"), "");
+  EXPECT_EQ(kerf::checkFolderOf("-"), "");
 }
 
 TEST_F(OutputTest, RefusesADirectory) {
