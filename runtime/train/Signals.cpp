@@ -32,6 +32,7 @@ static void remember(int signal) {
   if (received == 0) {
     first = now;
     received = signal;
+    return;
   }
   if (now - first < kerf::runtime::kSameRequestSec)
     return;
