@@ -196,7 +196,7 @@ LogicalResult Assembler::addParam(exec::ParamOp op) {
   kerf_param param = {};
   param.name = data.strings.intern(op.getName());
   param.flags = (op.getFrozen() ? KERF_PARAM_FROZEN : 0) |
-                (hasExpert(op.getName()) ? KERF_PARAM_STACKED : 0);
+                (isStacked(op.getName()) ? KERF_PARAM_STACKED : 0);
   param.init = static_cast<uint32_t>(op.getInit().getKind());
   param.init_value = op.getInit().getValue();
   param.start = op.getStart();

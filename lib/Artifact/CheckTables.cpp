@@ -257,8 +257,10 @@ bool Checker::checkParamNames(uint32_t index) {
   NameHoles holes = holesOf(name);
   bool stacked = param.flags & KERF_PARAM_STACKED;
   constexpr uint32_t known = KERF_PARAM_FROZEN | KERF_PARAM_STACKED;
-  if (!*name || !holes.valid || holes.expert != stacked ||
-      (stacked && param.layout.rank == 0) || (param.flags & ~known))
+  if (!*name || !holes.valid || holes.stack != stacked ||
+      (stacked && param.layout.rank == 0) ||
+      (holes.names > 0 && param.layout.global[0] != holes.names) ||
+      (param.flags & ~known))
     return damaged("parameter %u has the name '%s' and flags %u", index, name,
                    param.flags);
   constexpr int64_t mostIterations = 1 << 24;

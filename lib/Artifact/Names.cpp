@@ -8,11 +8,12 @@
 using namespace kerf::artifact;
 
 namespace {
-/// `{a*i+b}` or `{e}` found in a pattern.
+/// `{a*i+b}`, `{e}` or `{k,v}` found in a pattern.
 struct Hole {
   size_t begin, end; ///< of the text with its braces
-  bool isExpert;
+  bool isStack;
   int64_t scale = 1, offset = 0;
+  std::vector<std::string_view> names; ///< of a stack; empty: numbers
 };
 } // namespace
 
@@ -24,11 +25,26 @@ static bool parseNumber(std::string_view text, int64_t &number) {
          number >= 0 && number < limit;
 }
 
-/// Parses the text between braces: `i`, `2*i`, `i+1`, `2*i+1` or `e`.
+/// Parses names between commas; false if one is empty.
+static bool parseNames(std::string_view text,
+                       std::vector<std::string_view> &names) {
+  while (true) {
+    size_t comma = text.find(',');
+    names.push_back(text.substr(0, comma));
+    if (names.back().empty())
+      return false;
+    if (comma == std::string_view::npos)
+      return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+/// Parses the text between braces: `i`, `2*i`, `i+1`, `2*i+1`, `e` or `k,v`.
 static bool parseHole(std::string_view text, Hole &hole) {
-  hole.isExpert = text == "e";
-  if (hole.isExpert)
-    return true;
+  bool isList = text.find(',') != std::string_view::npos;
+  hole.isStack = text == "e" || isList;
+  if (hole.isStack)
+    return !isList || parseNames(text, hole.names);
   size_t at = text.find('i');
   if (at == std::string_view::npos)
     return false;
@@ -53,7 +69,7 @@ static bool findHoles(std::string_view pattern, std::vector<Hole> &holes) {
     if (pattern[open] != '{' || close == std::string_view::npos ||
         pattern[close] != '}')
       return false;
-    Hole hole{open, close + 1, false};
+    Hole hole{open, close + 1, false, 1, 0, {}};
     if (!parseHole(pattern.substr(open + 1, close - open - 1), hole))
       return false;
     holes.push_back(hole);
@@ -62,7 +78,7 @@ static bool findHoles(std::string_view pattern, std::vector<Hole> &holes) {
 }
 
 std::string kerf::artifact::expandName(std::string_view pattern,
-                                       int64_t iteration, int64_t expert) {
+                                       int64_t iteration, int64_t member) {
   std::vector<Hole> holes;
   if (!findHoles(pattern, holes))
     return std::string(pattern);
@@ -70,12 +86,15 @@ std::string kerf::artifact::expandName(std::string_view pattern,
   size_t at = 0;
   for (const Hole &hole : holes) {
     name += pattern.substr(at, hole.begin - at);
-    if (!hole.isExpert)
+    if (!hole.isStack)
       name += std::to_string(hole.scale * iteration + hole.offset);
-    else if (expert >= 0)
-      name += std::to_string(expert);
+    else if (member < 0 ||
+             (!hole.names.empty() && member >= std::ssize(hole.names)))
+      name += pattern.substr(hole.begin, hole.end - hole.begin);
+    else if (hole.names.empty())
+      name += std::to_string(member);
     else
-      name += "{e}";
+      name += hole.names[member];
     at = hole.end;
   }
   return name += pattern.substr(at);
@@ -86,8 +105,9 @@ NameHoles kerf::artifact::holesOf(std::string_view pattern) {
   NameHoles found;
   found.valid = findHoles(pattern, holes);
   for (const Hole &hole : holes) {
-    found.valid &= !(hole.isExpert && found.expert);
-    (hole.isExpert ? found.expert : found.iteration) = true;
+    found.valid &= !(hole.isStack && found.stack);
+    (hole.isStack ? found.stack : found.iteration) = true;
+    found.names += std::ssize(hole.names);
   }
   return found;
 }

@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace kerf;
@@ -60,6 +61,17 @@ static std::string skeletonOf(llvm::StringRef pattern) {
   return skeleton;
 }
 
+/// Those of all tensors of a parameter.
+static std::set<std::string> skeletonsOf(ParamOp param) {
+  llvm::StringRef pattern = param.getName();
+  std::set<std::string> skeletons;
+  int64_t members =
+      isStacked(pattern) ? typeOf(param.getResult()).getDimSize(0) : 1;
+  for (int64_t n = 0; n < members; ++n)
+    skeletons.insert(skeletonOf(expandName(pattern, 0, n)));
+  return skeletons;
+}
+
 static LogicalResult refuseNames(NamedRange a, NamedRange b,
                                  llvm::StringRef name) {
   auto print = [](Diagnostic &os, NamedRange range) {
@@ -85,7 +97,7 @@ static LogicalResult compareNames(llvm::ArrayRef<NamedRange> ranges) {
   for (NamedRange range : ranges) {
     llvm::StringRef pattern = range.param.getName();
     int64_t experts =
-        hasExpert(pattern) ? typeOf(range.param.getResult()).getDimSize(0) : 1;
+        isStacked(pattern) ? typeOf(range.param.getResult()).getDimSize(0) : 1;
     for (int64_t n = 0; n < limit && n < (range.end - range.start) * experts;
          ++n) {
       std::string name =
@@ -104,9 +116,11 @@ LogicalResult kerf::checkNames(ModelOp model) {
   std::map<std::string, llvm::SmallVector<NamedRange, 1>> groups;
   model.getBody().walk([&](ParamOp param) {
     NamedRange range(param);
-    auto &group = groups[skeletonOf(param.getName())];
-    if (llvm::none_of(group, [&](NamedRange r) { return range.isSame(r); }))
-      group.push_back(range);
+    for (const std::string &skeleton : skeletonsOf(param)) {
+      auto &group = groups[skeleton];
+      if (llvm::none_of(group, [&](NamedRange r) { return range.isSame(r); }))
+        group.push_back(range);
+    }
   });
   for (auto &[skeleton, ranges] : groups)
     if (ranges.size() > 1 && failed(compareNames(ranges)))

@@ -35,6 +35,7 @@ namespace {
 /// What a kernel reads: another kernel's result, perhaps reshaped.
 struct Read {
   spmd::FusedOp maker;
+  unsigned result = 0;
   llvm::SmallVector<Operation *> views; ///< the first of them reads the result
 };
 } // namespace
@@ -49,8 +50,10 @@ static Read readOf(Value value, Block *block) {
     value = view->getOperand(0);
   }
   auto maker = value.getDefiningOp<spmd::FusedOp>();
-  if (maker && maker->getBlock() == block && maker->getNumResults() == 1)
+  if (maker && maker->getBlock() == block) {
     read.maker = maker;
+    read.result = cast<OpResult>(value).getResultNumber();
+  }
   return read;
 }
 
@@ -105,11 +108,19 @@ static bool isTaken(spmd::FusedOp kernel) {
          isPulledByAll(kernel->getResult(0), kernel->getBlock());
 }
 
-/// True if one op reads a value, perhaps reshaped.
-static bool hasOneReader(Value value) {
+/// The only op that reads a value, perhaps reshaped, or null.
+static Operation *onlyReader(Value value) {
   while (value.hasOneUse() && isView(*value.user_begin(), ViewKind::Rename))
     value = value.user_begin()->getResult(0);
-  return value.hasOneUse();
+  return value.hasOneUse() ? *value.user_begin() : nullptr;
+}
+
+/// True if one op reads all that a kernel makes.
+static bool hasOneReader(spmd::FusedOp maker) {
+  Operation *reader = onlyReader(maker->getResult(0));
+  return reader && llvm::all_of(maker->getResults(), [&](Value result) {
+           return onlyReader(result) == reader;
+         });
 }
 
 /// The kinds of two kernels, each once.
@@ -139,13 +150,31 @@ copyBody(spmd::FusedOp kernel, OpBuilder &builder, const IRMapping &outside) {
       [&](Value value) { return mapping.lookupOrDefault(value); });
 }
 
-/// The kernel `reader` with what makes its operand `value` inside.
-static spmd::FusedOp absorb(spmd::FusedOp reader, Value value,
-                            const Read &read) {
-  spmd::FusedOp maker = read.maker;
+namespace {
+/// An operand that another kernel makes.
+struct Absorbed {
+  Value value;
+  Read read;
+};
+} // namespace
+
+/// The operands of a kernel that `maker` makes.
+static llvm::SmallVector<Absorbed> absorbedFrom(spmd::FusedOp maker,
+                                                spmd::FusedOp reader) {
+  llvm::SmallVector<Absorbed> found;
+  for (Value operand : reader->getOperands())
+    if (Read read = readOf(operand, reader->getBlock()); read.maker == maker)
+      found.push_back({operand, read});
+  return found;
+}
+
+/// The kernel `reader` with `maker`, which makes operands of it, inside.
+static spmd::FusedOp absorb(spmd::FusedOp reader, spmd::FusedOp maker,
+                            llvm::ArrayRef<Absorbed> absorbed) {
   llvm::SetVector<Value> reads;
   for (Value operand : reader->getOperands())
-    if (operand != value)
+    if (llvm::none_of(absorbed,
+                      [&](auto &own) { return own.value == operand; }))
       reads.insert(operand);
   reads.insert(maker->operand_begin(), maker->operand_end());
   OpBuilder builder(reader);
@@ -162,11 +191,14 @@ static spmd::FusedOp absorb(spmd::FusedOp reader, Value value,
   for (Value operand : reads)
     outside.map(operand, body.addArgument(operand.getType(), operand.getLoc()));
   builder.setInsertionPointToStart(&body);
-  Value made = copyBody(maker, builder, outside).front();
-  for (Operation *view : read.views)
-    made = ReshapeOp::create(builder, view->getLoc(),
-                             view->getResult(0).getType(), made);
-  outside.map(value, made);
+  llvm::SmallVector<Value> results = copyBody(maker, builder, outside);
+  for (const auto &[value, read] : absorbed) {
+    Value made = results[read.result];
+    for (Operation *view : read.views)
+      made = ReshapeOp::create(builder, view->getLoc(),
+                               view->getResult(0).getType(), made);
+    outside.map(value, made);
+  }
   spmd::YieldOp::create(builder, reader.getLoc(),
                         copyBody(reader, builder, outside));
   reader->replaceAllUsesWith(fused->getResults());
@@ -175,12 +207,14 @@ static spmd::FusedOp absorb(spmd::FusedOp reader, Value value,
 }
 
 /// Erases what nothing reads any more: what it read has a reader less.
-static void eraseUnread(const Read &read) {
-  for (Operation *view : llvm::reverse(read.views))
-    if (view->use_empty())
-      view->erase();
-  if (read.maker->use_empty())
-    read.maker->erase();
+static void eraseUnread(spmd::FusedOp maker,
+                        llvm::ArrayRef<Absorbed> absorbed) {
+  for (const Absorbed &own : absorbed)
+    for (Operation *view : llvm::reverse(own.read.views))
+      if (view->use_empty())
+        view->erase();
+  if (maker->use_empty())
+    maker->erase();
 }
 
 /// Absorbs the makers that `takes` allows, and what these read in turn.
@@ -190,11 +224,12 @@ static void absorbInto(spmd::FusedOp reader,
   while (changed) {
     changed = false;
     for (Value value : reader->getOperands()) {
-      Read read = readOf(value, reader->getBlock());
-      if (!read.maker || !takes(read.maker))
+      spmd::FusedOp maker = readOf(value, reader->getBlock()).maker;
+      if (!maker || !takes(maker))
         continue;
-      reader = absorb(reader, value, read);
-      eraseUnread(read);
+      llvm::SmallVector<Absorbed> absorbed = absorbedFrom(maker, reader);
+      reader = absorb(reader, maker, absorbed);
+      eraseUnread(maker, absorbed);
       changed = true;
       break;
     }
@@ -213,7 +248,7 @@ static void absorbMoves(Block &block) {
   for (spmd::FusedOp kernel : kernelsOf(block))
     if (isConcat(kernel))
       absorbInto(kernel, [&](spmd::FusedOp maker) {
-        return isPulledWhole(maker) && hasOneReader(maker->getResult(0));
+        return isPulledWhole(maker) && hasOneReader(maker);
       });
 }
 

@@ -13,7 +13,7 @@ static ParamOp paramOf(Value value) {
 
 static bool isMatrix(ParamOp param) {
   llvm::ArrayRef<int64_t> shape = typeOf(param.getResult()).getShape();
-  size_t rank = param.getName().contains("{e}") ? 3 : 2;
+  size_t rank = isStacked(param.getName()) ? 3 : 2;
   return shape.size() == rank &&
          llvm::all_of(shape.take_back(2), [](int64_t n) { return n > 1; });
 }

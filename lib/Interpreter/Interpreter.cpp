@@ -72,7 +72,7 @@ HostTensor kerf::initialValue(InitAttr init, RankedTensorType type,
                               llvm::StringRef name, int64_t seed, bool f64) {
   HostTensor tensor(type);
   // Each checkpoint tensor has a stream of its own, also inside a stack.
-  int64_t experts = hasExpert(name) ? type.getDimSize(0) : 1;
+  int64_t experts = isStacked(name) ? type.getDimSize(0) : 1;
   int64_t size = tensor.size() / std::max<int64_t>(experts, 1);
   for (int64_t e = 0; e < experts; ++e) {
     uint64_t stream = randomStream(seed, 0, -1, expandName(name, 0, e));

@@ -232,8 +232,11 @@ private:
       for (int part : partsOf(kind, op)) {
         if (!isMadeInJoin(kind, part))
           continue;
-        KernelTraffic::Op &maker = out.ops[kind.values[part].producer];
-        maker.writes[0] = maker.launch = out.inMemory[part] = false;
+        int producer = kind.values[part].producer;
+        KernelTraffic::Op &maker = out.ops[producer];
+        auto result = llvm::find(kind.ops[producer].results, part) -
+                      kind.ops[producer].results.begin();
+        maker.writes[result] = maker.launch = out.inMemory[part] = false;
         for (auto [value, moves] : llvm::zip(op.operands, own.reads))
           moves &= value != part;
       }

@@ -81,15 +81,36 @@ std::vector<int> kerf::partsOf(const LayerKind &kind, const LayerOp &op) {
   return parts;
 }
 
-/// Ops that read a value or a view of it.
-static int readersOf(const LayerKind &kind, int value) {
-  int readers = value == kind.output || value == kind.inputGradient;
+/// Adds the ops that read a value or a view of it; null for what is outside of
+/// the layer.
+static void addReaders(const LayerKind &kind, int value,
+                       llvm::SmallVectorImpl<const LayerOp *> &readers) {
+  if (value == kind.output || value == kind.inputGradient)
+    readers.push_back(nullptr);
   for (const LayerOp &op : kind.ops)
-    if (llvm::is_contained(op.operands, value))
-      readers += op.view && op.operands.size() == 1
-                     ? readersOf(kind, op.results[0])
-                     : 1;
-  return readers;
+    if (llvm::is_contained(op.operands, value)) {
+      if (op.view && op.operands.size() == 1)
+        addReaders(kind, op.results[0], readers);
+      else
+        readers.push_back(&op);
+    }
+}
+
+/// The only op that reads a value or a view of it, or null.
+static const LayerOp *onlyReader(const LayerKind &kind, int value) {
+  llvm::SmallVector<const LayerOp *> readers;
+  addReaders(kind, value, readers);
+  return readers.size() == 1 ? readers[0] : nullptr;
+}
+
+/// True where one op, or what is outside of the layer, reads all results.
+static bool hasOneReader(const LayerKind &kind, const LayerOp &op) {
+  llvm::SmallVector<const LayerOp *> readers;
+  addReaders(kind, op.results[0], readers);
+  return readers.size() == 1 &&
+         llvm::all_of(llvm::drop_begin(op.results), [&](int result) {
+           return readers[0] && onlyReader(kind, result) == readers[0];
+         });
 }
 
 bool kerf::isMadeInJoin(const LayerKind &kind, int value) {
@@ -101,8 +122,7 @@ bool kerf::isMadeInJoin(const LayerKind &kind, int value) {
       !op.ownLoops && llvm::any_of(op.factors, [](const LayerFactor &f) {
         return f.factor.kind != FactorKind::Parallel;
       });
-  return isRowOp(op) && !op.operands.empty() && op.results.size() == 1 &&
-         !sums && readersOf(kind, value) == 1;
+  return isRowOp(op) && !op.operands.empty() && !sums && hasOneReader(kind, op);
 }
 
 const LayerOp *kerf::scaledProduct(const LayerKind &kind, const LayerOp &op) {

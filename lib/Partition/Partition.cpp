@@ -124,7 +124,7 @@ namespace {
 struct PartitionPass : public kerf::impl::PartitionPassBase<PartitionPass> {
   void runOnOperation() override {
     for (ModelOp model : llvm::to_vector(getOperation().getOps<ModelOp>())) {
-      if (failed(splitShardAxis(model)))
+      if (failed(checkShardAxes(model)))
         return signalPassFailure();
       auto plan = planModel(model);
       if (failed(plan) || failed(checkStages(model, getPlan(model))) ||

@@ -13,6 +13,13 @@
 
 #include "SplitShardAxis.h"
 
+#include "kerf/Partition/Passes.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_SPLITSHARDAXISPASS
+#include "kerf/Partition/Passes.h.inc"
+} // namespace kerf
+
 using namespace mlir;
 using namespace kerf;
 
@@ -91,11 +98,28 @@ static AssignAttr renamed(AssignAttr assign, StringAttr axis,
                          assign.getRouted());
 }
 
-LogicalResult kerf::splitShardAxis(ModelOp model) {
+/// The axis to split, if there is one; fails as `findSplit`.
+static FailureOr<Split> splitOf(ModelOp model) {
   PlanAttr plan = getPlan(model);
   if (plan.getZero() == 0 || plan.getShardGroup() == 0)
-    return success();
-  FailureOr<Split> split = findSplit(model, plan);
+    return Split();
+  return findSplit(model, plan);
+}
+
+LogicalResult kerf::checkShardAxes(ModelOp model) {
+  FailureOr<Split> split = splitOf(model);
+  if (failed(split) || split->axis < 0)
+    return split;
+  auto diagnostic = model.emitOpError()
+                    << "is planned with a shard group that ends inside axis "
+                    << getPlan(model).getMesh().getNames()[split->axis];
+  diagnostic.attachNote() << "run 'kerf-split-shard-axis' before";
+  return diagnostic;
+}
+
+static LogicalResult splitShardAxis(ModelOp model) {
+  PlanAttr plan = getPlan(model);
+  FailureOr<Split> split = splitOf(model);
   if (failed(split) || split->axis < 0)
     return split;
   MLIRContext *context = model.getContext();
@@ -114,3 +138,13 @@ LogicalResult kerf::splitShardAxis(ModelOp model) {
   });
   return success();
 }
+
+namespace {
+struct SplitShardAxis : kerf::impl::SplitShardAxisPassBase<SplitShardAxis> {
+  void runOnOperation() override {
+    for (ModelOp model : getOperation().getOps<ModelOp>())
+      if (failed(splitShardAxis(model)))
+        return signalPassFailure();
+  }
+};
+} // namespace

@@ -7,10 +7,9 @@
 
 namespace kerf {
 
-/// Splits the axis of the plan's mesh that its `shard_group` ends in, so that
-/// the group is made of whole axes. Fails with a diagnostic where that cannot
-/// be.
-mlir::LogicalResult splitShardAxis(ModelOp model);
+/// Fails with a diagnostic unless the `shard_group` of the plan, if it has one,
+/// is made of whole axes of the mesh, as `kerf-split-shard-axis` makes it.
+mlir::LogicalResult checkShardAxes(ModelOp model);
 
 } // namespace kerf
 

@@ -6,6 +6,7 @@
 #include "kerf/Ingest/Import.h"
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
+#include "kerf/Raise/Passes.h"
 #include "kerf/Support/Counts.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Json.h"
@@ -17,6 +18,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OperationSupport.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -164,6 +166,11 @@ struct CommandLine {
       cl::desc("Sequences hold several documents: add inputs for segments and "
                "positions"),
       cl::location(values.packed), cl::cat(category)};
+  cl::opt<bool> fuseProjections{
+      "fuse-projections",
+      cl::desc("One matmul of linear layers that read one value, such as gate "
+               "and up, or key and value; names and checkpoints stay"),
+      cl::cat(category)};
   cl::opt<std::string, true> modelName{
       "name", cl::desc("Name of the model (default: the family)"),
       cl::location(values.modelName), cl::cat(category)};
@@ -303,6 +310,17 @@ static bool hasExperts(ModelOp model) {
       .wasInterrupted();
 }
 
+/// True if a weight is those of several layers.
+static bool hasFusedProjections(ModelOp model) {
+  return model.getBody()
+      .walk([](ParamOp param) {
+        bool isFused = param.getName().contains(',');
+        return isFused ? mlir::WalkResult::interrupt()
+                       : mlir::WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 /// Whether a model has what an option is of; and, where it has not, whether the
 /// value says just that.
 static constexpr struct {
@@ -328,6 +346,9 @@ static constexpr struct {
     {"router-bias-rate", hasRule<BalanceAttr>,
      "no router of the model has a bias that balances experts",
      [](const ImportOptions &options) { return options.routerBiasRate == 0; }},
+    {"fuse-projections", hasFusedProjections,
+     "no two linear layers read one value by trained weights of one shape, or "
+     "the model has adapters"},
 };
 
 /// Refuses options that change nothing: somebody expects another training.
@@ -342,11 +363,24 @@ static int checkUse(mlir::ModuleOp module, const ImportOptions &options) {
   return 0;
 }
 
+/// Rewrites the model as options ask for; fails where one of them has no
+/// effect.
+static int finish(mlir::ModuleOp module, const CommandLine &options) {
+  if (options.fuseProjections) {
+    mlir::PassManager pm(module.getContext());
+    pm.addPass(createFuseProjectionsPass());
+    if (failed(pm.run(module)))
+      return 1;
+  }
+  return checkUse(module, options.values);
+}
+
 /// Options of configs, which a graph has in itself; a function of JAX has no
 /// optimizer.
 static int checkGraphOptions(CommandLine &options, bool isFunction) {
   static constexpr llvm::StringLiteral common[] = {
-      "o", "log", "name", "plain", "flat", "debug", "locations"};
+      "o",    "log",   "name",      "plain",
+      "flat", "debug", "locations", "fuse-projections"};
   static constexpr llvm::StringLiteral optimizers[] = {
       "optimizer", "weight-decay", "beta1",       "beta2",     "eps",
       "momentum",  "muon-rate",    "state-block", "clip-norm", "group"};
@@ -378,7 +412,7 @@ static int runGraph(CommandLine &options,
   graph.stablehlo.params.assign(options.params.begin(), options.params.end());
   graph.optimizer = options.values;
   return importGraph(std::move(buffer), graph, [&](mlir::ModuleOp module) {
-    if (int bad = checkUse(module, options.values))
+    if (int bad = finish(module, options))
       return bad;
     const std::string &name = options.values.modelName;
     for (ModelOp model : module.getOps<ModelOp>())
@@ -429,7 +463,7 @@ static int runImport(CommandLine &options) {
       importConfig(text, name, options.values, &context);
   if (!module)
     return 1;
-  if (int bad = checkUse(*module, options.values))
+  if (int bad = finish(*module, options))
     return bad;
   keepConfig(*module, text);
   setTitle(*module, options.values.modelName.empty() ? titleOf(path) : "");

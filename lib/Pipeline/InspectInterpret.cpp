@@ -52,9 +52,9 @@ static LogicalResult readParam(const File &file, llvm::StringRef name,
                                RankedTensorType type, TrainingState &state,
                                std::set<std::string> &claimed) {
   HostTensor tensor(type);
-  int64_t experts = hasExpert(name) ? type.getDimSize(0) : 1;
+  int64_t experts = isStacked(name) ? type.getDimSize(0) : 1;
   llvm::ArrayRef<int64_t> shape = type.getShape();
-  if (hasExpert(name))
+  if (isStacked(name))
     shape = shape.drop_front();
   auto to = tensor.data.begin();
   for (int64_t e = 0; e < experts; ++e) {

@@ -121,6 +121,7 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
     pm.addPass(createSplitWeightGradientPass({/*planned=*/true}));
     pm.addPass(createInsertExpertLoadsPass());
     pm.addPass(createPropagatePlanPass());
+    pm.addPass(createSplitShardAxisPass());
     pm.addPass(createPartitionPass());
   }
   if (stage == Stage::Schedule) {

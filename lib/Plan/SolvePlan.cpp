@@ -359,10 +359,11 @@ struct Subject {
 };
 } // namespace
 
+/// What is asked for is no part of the model: errors have no place in its file.
 static LogicalResult refuse(const Subject &subject,
                             llvm::ArrayRef<std::string> errors) {
   for (const std::string &error : errors)
-    subject.error() << error;
+    emitError(UnknownLoc::get(subject.context)) << error;
   return failure(!errors.empty());
 }
 

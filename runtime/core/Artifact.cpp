@@ -237,9 +237,9 @@ uint64_t kerf_artifact_hash(const kerf_artifact *artifact) {
   return artifact->view.header->checksum;
 }
 
-size_t kerf_expand_name(const char *pattern, int64_t iteration, int64_t expert,
+size_t kerf_expand_name(const char *pattern, int64_t iteration, int64_t member,
                         char *buffer, size_t bytes) {
-  std::string name = expandName(pattern, iteration, expert);
+  std::string name = expandName(pattern, iteration, member);
   if (bytes != 0) {
     size_t length = std::min(name.size(), bytes - 1);
     std::memcpy(buffer, name.data(), length);

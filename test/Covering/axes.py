@@ -1,6 +1,7 @@
 """The axes of the covering array: their values, from the compiler's own lists, and what clashes by definition."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -19,7 +20,7 @@ LEFT_OUT = {
     "pins": "devices",
 }
 COVERED = {
-    "kerf-import": "optimizer packed lora-rank quantize-base",
+    "kerf-import": "optimizer packed lora-rank quantize-base fuse-projections",
     "kerfc": "precision pin bucket-gradients overlap moe-buffer",
     "pins": "tp cp ep pp dp mb m v zero shard schedule recompute order layers moe cp_order defer",
 }
@@ -52,6 +53,7 @@ ALIKE = {
 }
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")  # in configs
 KINDS = {}  # family -> dense, experts, or by hand: a model without a config
+FUSED = set()  # families with linear layers that --fuse-projections joins
 GRAPH = "graph"  # what exporters write, in whose plain ops kerf-import finds layers and loops
 
 
@@ -88,6 +90,12 @@ class Compiler:
         arguments = (config, "--batch=1", "--seq=4", "--lora-rank=2", f"--{option}=?")
         return self.values(r"to be one of (.*), found", "kerf-import", *arguments)
 
+    def fuses(self, config):
+        """Whether --fuse-projections, which refuses to do nothing, does something."""
+        return "no effect" not in self.said(
+            "kerf-import", config, "--batch=1", "--seq=4", "--fuse-projections", "-o", os.devnull
+        )
+
     def of_pin(self, model, cluster, key):
         pattern = rf"pin '?{key}'.*expected one of (.*);"
         return self.values(pattern, "kerfc", model, f"--cluster={cluster}", "--pin", f"{key}=?")
@@ -104,6 +112,8 @@ class Compiler:
             known.add(config.get("model_type"))
             kind = "experts" if any(key in config for key in EXPERTS) else "dense" if config else "by hand"
             KINDS[folder.name.removeprefix("tiny-")] = kind
+            if config and self.fuses(path):
+                FUSED.add(folder.name.removeprefix("tiny-"))
         KINDS[GRAPH] = "by hand"
         for family in self.values(r"expected one of (.*)", "kerf-import", "--list-fields=?"):
             alike = words(ALIKE.get(family, "?"))
@@ -149,6 +159,7 @@ def axes_of(compiler, model, clusters):
         "attention": [NONE, "gather", "ring"],
         "moe": [NONE, *pin("moe"), "room"],
         "packed": ["no", "yes"],
+        "projections": ["each", "fused"],
         "overlap": ["no", "yes"],
         "buckets": ["no", "yes"],
         "links": [cluster.stem for cluster in clusters],
@@ -192,6 +203,8 @@ RULES = [
     (("family", "adapter"), lambda c: KINDS[c["family"]] != "by hand" or c["adapter"] == NONE),
     (("adapter", "family", *DECODING), lambda c: "+" not in c["adapter"] or decoded(c) <= MOST_DECODED),
     (("family", "packed"), lambda c: KINDS[c["family"]] != "by hand" or c["packed"] == "no"),
+    (("family", "projections"), lambda c: c["projections"] == "each" or c["family"] in FUSED),
+    (("adapter", "projections"), lambda c: c["projections"] == "each" or c["adapter"] == NONE),
     (("family", "ep"), lambda c: c["ep"] == "1" or KINDS[c["family"]] == "experts"),
     (("ep", "moe"), lambda c: is_one_of(c, "moe", c["ep"] != "1")),
     (("ep", "dp"), lambda c: int(c["dp"]) % int(c["ep"]) == 0),

@@ -120,6 +120,7 @@ def import_options(case):
         options.append("--lora-rank=2")
     if "+" in case["adapter"]:
         options.append("--quantize-base=" + case["adapter"].split("+")[1])
+    options += ["--fuse-projections"] * (case["projections"] == "fused")
     return options + ["--packed"] * (case["packed"] == "yes")
 
 

@@ -119,7 +119,7 @@ static void forEachTensor(
     llvm::function_ref<void(const std::string &, llvm::ArrayRef<double>)>
         body) {
   for (const auto &[name, tensor] : tensors) {
-    if (!hasExpert(name)) {
+    if (!isStacked(name)) {
       body(name, tensor.data);
       continue;
     }
@@ -141,7 +141,7 @@ static LogicalResult loadParams(ModelOp model, const File &file,
          i < end; ++i) {
       std::string name = expandName(param.getName(), i);
       HostTensor tensor(typeOf(param.getResult()));
-      int64_t experts = hasExpert(name) ? tensor.shape()[0] : 1;
+      int64_t experts = isStacked(name) ? tensor.shape()[0] : 1;
       std::vector<double> all;
       for (int64_t e = 0; e < experts; ++e)
         llvm::append_range(all, read(file, "param." + expandName(name, 0, e)));

@@ -211,7 +211,8 @@ TEST(Loader, OpensAFile) {
 TEST(Loader, ExpandsNamesAsTheCompilerDoes) {
   for (const char *pattern :
        {"h.{i}.w", "l.{2*i+1}.x.{e}.y", "{i+3}", "plain", "bad.{j}", "{", "{}",
-        "{i}{e}{i}", "{0*i}", "{9999999*i}", "{-1*i}", "a}b"})
+        "{i}{e}{i}", "{0*i}", "{9999999*i}", "{-1*i}", "a}b",
+        "l.{i}.{a,b,c,d,ee}_w", "{a,b}", "{a,}", "{,}", "{e,e}", "{a,b}{e}"})
     for (int64_t e : {-1, 4})
       EXPECT_EQ(artifact::expandName(pattern, 5, e), expandName(pattern, 5, e))
           << pattern;

@@ -124,15 +124,18 @@ int64_t partOf(const View &view, const kerf_layout &layout, uint32_t d,
 uint32_t groupMember(const View &view, const kerf_group &group, uint32_t rank,
                      uint32_t n);
 
-/// A parameter's name: {i} and {a*i+b} are replaced; {e} by `expert` unless it
-/// is negative. A pattern that is none is returned as it is.
+/// A parameter's name: {i} and {a*i+b} are replaced; unless `member` is
+/// negative, {e} by it and {k,v} by the name of that number. A pattern that is
+/// none is returned as it is.
 std::string expandName(std::string_view pattern, int64_t iteration,
-                       int64_t expert = -1);
+                       int64_t member = -1);
 
 /// Which holes a pattern has; `valid` is false for other braces and for more
-/// than one {e}.
+/// than one place of a stack.
 struct NameHoles {
-  bool valid = true, iteration = false, expert = false;
+  bool valid = true, iteration = false, stack = false;
+  /// Of {k,v}: 2; 0 for {e}, which any number of tensors has.
+  int64_t names = 0;
 };
 NameHoles holesOf(std::string_view pattern);
 

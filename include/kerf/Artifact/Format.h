@@ -197,7 +197,8 @@ typedef struct {
 
 enum kerf_param_flags {
   KERF_PARAM_FROZEN = 1,
-  KERF_PARAM_STACKED = 2, /* name has {e}: dimension 0 is a stack of tensors */
+  /* The name has {e} or names in braces, {k,v}: dimension 0 is a stack. */
+  KERF_PARAM_STACKED = 2,
 };
 
 /* Parameter i of [start, end) is named by the pattern (expandName) and lies at

@@ -27,6 +27,16 @@ def InsertExpertLoadsPass : Pass<"kerf-insert-expert-loads", "::mlir::ModuleOp">
   }];
 }
 
+def SplitShardAxisPass : Pass<"kerf-split-shard-axis", "::mlir::ModuleOp"> {
+  let summary = "Give the ranks that share state axes of their own";
+  let description = [{
+    A plan may cut state over a part of the data ranks (`shard_group`). Groups of
+    ranks are made of whole axes of the mesh, so the axis that the group ends in
+    becomes two: `dp = 8` with a group of 2 is `dp = 4, dp.shard = 2`. Ranks keep
+    their numbers. Needed for correctness before `kerf-partition`.
+  }];
+}
+
 def PartitionPass : Pass<"kerf-partition", "::mlir::ModuleOp"> {
   let summary = "Convert planned steps into programs of their ranks";
   let description = [{

@@ -30,4 +30,17 @@ def RollPass : Pass<"kerf-roll", "::mlir::ModuleOp"> {
   }];
 }
 
+def FuseProjectionsPass : Pass<"kerf-fuse-projections", "::mlir::ModuleOp"> {
+  let summary = "Make one matmul of linear layers that read one value";
+  let description = [{
+    Linear layers of one input whose weights have one shape (gate and up; key and
+    value; with as many heads, the query too) get one weight, a stack of theirs:
+    `mlp.{gate,up}_proj.weight`. For speed: one matmul instead of two or three, and
+    one gradient of their input. Names, first values and checkpoints stay those of the
+    single weights, and so does what each weight's optimizer does. Layers stay apart
+    where a weight is read twice, is frozen, or has a group of its own, and in models
+    with adapters.
+  }];
+}
+
 #endif // KERF_RAISE_PASSES_TD

@@ -282,19 +282,22 @@ llvm::StringRef kerf::getResultLabel(Value value) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// `{a*i+b}` or `{e}` found in a parameter name.
+/// `{a*i+b}`, `{e}` or `{k,v}` found in a parameter name.
 struct NameHole {
   size_t begin, end; ///< of the text with its braces
-  bool isExpert;
+  bool isStack;
   int64_t scale = 1, offset = 0;
+  llvm::SmallVector<llvm::StringRef> names; ///< of a stack; empty: numbers
 };
 } // namespace
 
-/// Parses the text between braces: `i`, `2*i`, `i+1`, `2*i+1` or `e`.
+/// Parses the text between braces: `i`, `2*i`, `i+1`, `2*i+1`, `e` or `k,v`.
 static bool parseHole(llvm::StringRef text, NameHole &hole) {
-  hole.isExpert = text == "e";
-  if (hole.isExpert)
-    return true;
+  if (text.contains(','))
+    text.split(hole.names, ',');
+  hole.isStack = text == "e" || !hole.names.empty();
+  if (hole.isStack)
+    return !llvm::is_contained(hole.names, "");
   auto [before, after] = text.split('i');
   if (before.size() + after.size() + 1 != text.size())
     return false;
@@ -320,7 +323,7 @@ static bool findHoles(llvm::StringRef pattern,
     if (pattern[open] != '{' || close == llvm::StringRef::npos ||
         pattern[close] != '}')
       return false;
-    NameHole hole{open, close + 1, false};
+    NameHole hole{open, close + 1, false, 1, 0, {}};
     if (!parseHole(pattern.slice(open + 1, close), hole))
       return false;
     holes.push_back(hole);
@@ -336,30 +339,30 @@ std::string kerf::expandName(llvm::StringRef pattern, int64_t i, int64_t e) {
   size_t at = 0;
   for (const NameHole &hole : holes) {
     name += pattern.slice(at, hole.begin);
-    if (!hole.isExpert)
+    if (!hole.isStack)
       name += std::to_string(hole.scale * i + hole.offset);
-    else if (e >= 0)
-      name += std::to_string(e);
+    else if (e < 0 || (!hole.names.empty() && e >= std::ssize(hole.names)))
+      name += pattern.slice(hole.begin, hole.end);
     else
-      name += "{e}";
+      name += hole.names.empty() ? std::to_string(e) : hole.names[e].str();
     at = hole.end;
   }
   return name + pattern.substr(at).str();
 }
 
-static int64_t countHoles(llvm::StringRef pattern, bool expert) {
+static int64_t countHoles(llvm::StringRef pattern, bool stack) {
   llvm::SmallVector<NameHole> holes;
   findHoles(pattern, holes);
   return llvm::count_if(
-      holes, [&](const NameHole &hole) { return hole.isExpert == expert; });
+      holes, [&](const NameHole &hole) { return hole.isStack == stack; });
 }
 
 bool kerf::hasIteration(llvm::StringRef pattern) {
-  return countHoles(pattern, /*expert=*/false) > 0;
+  return countHoles(pattern, /*stack=*/false) > 0;
 }
 
-bool kerf::hasExpert(llvm::StringRef pattern) {
-  return countHoles(pattern, /*expert=*/true) > 0;
+bool kerf::isStacked(llvm::StringRef pattern) {
+  return countHoles(pattern, /*stack=*/true) > 0;
 }
 
 LogicalResult ParamOp::verify() {
@@ -370,14 +373,24 @@ LogicalResult ParamOp::verify() {
   if (!findHoles(getName(), holes) || countHoles(getName(), true) > 1)
     return emitOpError() << "name \"" << getName()
                          << "\" expected braces only as {i}, {a*i+b} and at "
-                            "most one {e}";
+                            "most one {e} or {name,name}";
   // param_c2
   if (hasIteration(getName()) && !(*this)->getParentOfType<RepeatOp>())
     return emitOpError() << "name \"" << getName()
                          << "\" uses {i} outside a 'kerf.repeat'";
   // param_c3
-  if (hasExpert(getName()) && typeOf(getResult()).getRank() == 0)
-    return emitOpError("stacked over {e} expected rank >= 1, found a scalar");
+  RankedTensorType type = typeOf(getResult());
+  if (isStacked(getName()) && type.getRank() == 0)
+    return emitOpError("a stack expected rank >= 1, found a scalar");
+  bool isWhole = (*this)->getParentOfType<ModelOp>() != nullptr;
+  for (const NameHole &hole : holes)
+    if (isWhole && !hole.names.empty() &&
+        type.getDimSize(0) != std::ssize(hole.names))
+      return emitOpError() << "name \"" << getName() << "\" has "
+                           << hole.names.size()
+                           << " names in braces, which expected a dimension 0 "
+                              "of that size, found "
+                           << type.getDimSize(0);
   std::optional<Type> master = getMaster();
   if (master && !master->isF64() && !master->isF32() && !master->isBF16() &&
       !master->isF16()) // param_c4

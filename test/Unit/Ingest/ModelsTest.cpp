@@ -292,7 +292,7 @@ Shapes shapesOf(mlir::ModuleOp module) {
     int64_t start = repeat ? repeat.getStart() : 0;
     int64_t end = repeat ? repeat.getEnd() : 1;
     int64_t experts = 1;
-    bool isStack = hasExpert(param.getName());
+    bool isStack = isStacked(param.getName());
     if (isStack) {
       experts = shape.front();
       shape.erase(shape.begin());

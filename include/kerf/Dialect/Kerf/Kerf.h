@@ -145,11 +145,14 @@ int64_t getVocabulary(mlir::BlockArgument input);
 llvm::StringRef getResultLabel(mlir::Value value);
 
 /// Replaces each `{i}` form of a parameter name by its value in iteration `i`,
-/// and `{e}` by `e` when it is not negative: `h.{2*i+1}.w` -> `h.7.w`.
+/// and, unless `e` is negative, the place of a stack: `{e}` by `e`, `{k,v}` by
+/// the name number `e`. `h.{2*i+1}.w` -> `h.7.w`.
 std::string expandName(llvm::StringRef pattern, int64_t i, int64_t e = -1);
-/// True when the pattern has an `{i}` form, or `{e}`.
+/// True when the pattern has an `{i}` form.
 bool hasIteration(llvm::StringRef pattern);
-bool hasExpert(llvm::StringRef pattern);
+/// True when the pattern has the place of a stack, `{e}` or `{k,v}`: dimension
+/// 0 stacks tensors of a checkpoint.
+bool isStacked(llvm::StringRef pattern);
 
 } // namespace kerf
 

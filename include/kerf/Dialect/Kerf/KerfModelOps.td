@@ -109,8 +109,9 @@ def Kerf_ParamOp : Kerf_Op<"param", [Pure, Kerf_Factors, Kerf_PointwiseCost]> {
     The name is the Hugging Face checkpoint name, the shape and orientation too.
     Inside a `kerf.repeat`, `{i}` stands for the iteration (also `{2*i}`,
     `{i+1}`, `{2*i+1}`): one parameter per iteration; without it all iterations
-    share one. `{e}` stacks checkpoint tensors along dimension 0: parameter
-    `experts.{e}.w1.weight : tensor<8x...>` is eight checkpoint tensors.
+    share one. A stack is several checkpoint tensors along dimension 0: those
+    of `experts.{e}.w1.weight : tensor<8x...>` have the numbers 0 to 7, those of
+    `{gate,up}_proj.weight : tensor<2x...>` the names in braces.
 
     `frozen` parameters get no gradient and no update. `master` is the type of
     the copy that the optimizer updates, where it differs from the parameter's.
@@ -120,9 +121,10 @@ def Kerf_ParamOp : Kerf_Op<"param", [Pure, Kerf_Factors, Kerf_PointwiseCost]> {
 
     Constraints:
     (C1) the name is not empty, has balanced braces, and only `{i}` forms and
-    at most one `{e}` inside them.
+    at most one stack inside them.
     (C2) `{i}` appears only inside a `kerf.repeat`.
-    (C3) a parameter with `{e}` has rank >= 1.
+    (C3) a stack has rank >= 1; in a model one of names has their number as
+    dimension 0.
     (C4) `master` is f64, f32, bf16 or f16.
     (C5) i8 stands with `init<nf4>`, and `frozen` without `master`.
 

@@ -124,11 +124,12 @@ KERF_API const void *kerf_artifact_sampler(const kerf_artifact *artifact,
 /* Hash of the whole file: equal files, equal hashes. */
 KERF_API uint64_t kerf_artifact_hash(const kerf_artifact *artifact);
 
-/* Name of a parameter from its pattern: {i}, {a*i+b} become numbers; {e} does
- * where `expert` >= 0 and stays otherwise. Writes at most `bytes` with the NUL
- * and returns the length without it, as snprintf. */
+/* Name of a parameter from its pattern: {i}, {a*i+b} become numbers. Where
+ * `member` >= 0 so does {e}, and {k,v} becomes the name of that number; both
+ * stay otherwise. Writes at most `bytes` with the NUL and returns the length
+ * without it, as snprintf. */
 KERF_API size_t kerf_expand_name(const char *pattern, int64_t iteration,
-                                 int64_t expert, char *buffer, size_t bytes);
+                                 int64_t member, char *buffer, size_t bytes);
 
 /* Bytes that a rank has of a tensor, with the padding of a piece, and bytes of
  * the global tensor. */
