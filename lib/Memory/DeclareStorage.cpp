@@ -7,6 +7,12 @@
 using namespace mlir;
 using namespace kerf;
 
+int64_t Buffer::slotStride() const {
+  return scope == BufferScope::Slot
+             ? llvm::alignTo(std::max<int64_t>(1, bytes), KERF_ARENA_ALIGN)
+             : 0;
+}
+
 int64_t kerf::elementBytes(Type type) {
   Type element = getElementTypeOrSelf(type);
   return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);

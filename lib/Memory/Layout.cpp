@@ -24,11 +24,13 @@ struct Access {
 } // namespace
 
 /// Commands [first, last] of each loop of a function.
-static std::vector<Access> loopRanges(const PlannedFunc &func) {
-  std::vector<Access> ranges(func.loops.size());
+static std::vector<Access> loopRanges(const FuncUses &func) {
+  std::vector<Access> ranges;
   for (auto [at, command] : llvm::enumerate(func.commands)) {
     if (command.loop < 0)
       continue;
+    if (command.loop >= std::ssize(ranges))
+      ranges.resize(command.loop + 1);
     Access &range = ranges[command.loop];
     if (!range.isUsed())
       range.first = at;
@@ -38,7 +40,7 @@ static std::vector<Access> loopRanges(const PlannedFunc &func) {
 }
 
 /// What a function uses of each of `count` buffers.
-static std::vector<Access> scan(const PlannedFunc &func, size_t count) {
+static std::vector<Access> scan(const FuncUses &func, size_t count) {
   std::vector<Access> all(count);
   std::vector<Access> ranges = loopRanges(func);
   // The loop that holds all accesses so far, -1: none or several.
@@ -52,10 +54,10 @@ static std::vector<Access> scan(const PlannedFunc &func, size_t count) {
   for (auto [at, command] : llvm::enumerate(func.commands)) {
     // Reads first: a command may read and write one buffer.
     for (int64_t kind : {KERF_READ, KERF_WRITE})
-      for (const PlannedOperand &operand : command.operands) {
-        if (operand.buffer < 0 || operand.access != kind)
+      for (const BufferUse &use : command.uses) {
+        if (!(use.access & kind))
           continue;
-        unsigned buffer = operand.buffer;
+        unsigned buffer = use.buffer;
         if (loopOf[buffer] == -2) {
           loopOf[buffer] = command.loop;
           readFirst[buffer] = kind == KERF_READ;
@@ -63,24 +65,20 @@ static std::vector<Access> scan(const PlannedFunc &func, size_t count) {
           loopOf[buffer] = -1;
         }
         // What moves with the iteration is a stack: it lives through the loop.
-        if (operand.iter != 0)
+        if (use.moves)
           readFirst[buffer] = true;
         see(buffer, at);
       }
   }
   // Whole loops, where a value crosses iterations or the loop's border.
-  for (const PlannedCommand &command : func.commands) {
+  for (const FuncUses::Command &command : func.commands) {
     if (command.loop < 0)
       continue;
-    for (const PlannedOperand &operand : command.operands) {
-      if (operand.buffer < 0)
-        continue;
-      unsigned buffer = operand.buffer;
-      if (loopOf[buffer] != command.loop || readFirst[buffer]) {
-        see(buffer, ranges[command.loop].first);
-        see(buffer, ranges[command.loop].last);
+    for (const BufferUse &use : command.uses)
+      if (loopOf[use.buffer] != command.loop || readFirst[use.buffer]) {
+        see(use.buffer, ranges[command.loop].first);
+        see(use.buffer, ranges[command.loop].last);
       }
-    }
   }
   return all;
 }
@@ -96,25 +94,26 @@ static LifeScope scopeOf(const Buffer &buffer) {
   }
 }
 
-static LifeProblem describeLives(spmd::ProgramOp program, const StorageMap &map,
-                                 llvm::ArrayRef<PlannedFunc> funcs) {
+static LifeProblem describeLives(exec::ProgramOp program,
+                                 llvm::ArrayRef<Buffer> buffers,
+                                 llvm::ArrayRef<FuncUses> funcs) {
   LifeProblem problem;
-  for (const Buffer &buffer : map.buffers)
+  for (const Buffer &buffer : buffers)
     problem.buffers.push_back(scopeOf(buffer));
   llvm::StringMap<unsigned> numbers;
-  for (const PlannedFunc &func : funcs) {
+  for (const FuncUses &func : funcs) {
     numbers[func.name] = problem.funcs.size();
     LifeProblem::Func &uses = problem.funcs.emplace_back();
     uses.commands = func.commands.size();
-    for (auto [i, access] : llvm::enumerate(scan(func, map.buffers.size())))
-      if (access.isUsed() && map.buffers[i].scope != BufferScope::Always)
+    for (auto [i, access] : llvm::enumerate(scan(func, buffers.size())))
+      if (access.isUsed() && buffers[i].scope != BufferScope::Always)
         uses.uses.push_back({unsigned(i), access.first, access.last});
   }
   unsigned index = 0;
-  for (auto schedule : program.getBody().getOps<spmd::ScheduleOp>()) {
-    for (auto call : schedule.getBody().getOps<spmd::CallOp>())
+  for (auto schedule : program.getBody().getOps<exec::ScheduleOp>()) {
+    for (auto call : schedule.getBody().getOps<exec::CallOp>())
       problem.calls.push_back({numbers.lookup(call.getCallee()),
-                               int64_t(call.getMicro().value_or(0)), index});
+                               static_cast<int64_t>(call.getMicro()), index});
     ++index;
   }
   return problem;
@@ -125,15 +124,16 @@ static LifeProblem describeLives(spmd::ProgramOp program, const StorageMap &map,
 //===----------------------------------------------------------------------===//
 
 /// No copy may hold two micro-batches at one time.
-static LogicalResult checkSlots(spmd::ProgramOp program, const StorageMap &map,
+static LogicalResult checkSlots(exec::ProgramOp program,
+                                llvm::ArrayRef<Buffer> buffers,
                                 const LifeProblem &problem) {
   std::vector<int64_t> copies;
-  for (const Buffer &buffer : map.buffers)
+  for (const Buffer &buffer : buffers)
     copies.push_back(buffer.copies);
   std::optional<Crowd> crowd = findCrowd(problem, copies);
   if (!crowd)
     return success();
-  const Buffer &buffer = map.buffers[crowd->buffer];
+  const Buffer &buffer = buffers[crowd->buffer];
   return program.emitOpError()
          << "has " << buffer.copies << " slots of @" << buffer.name
          << ", but micro-batches " << crowd->first << " and " << crowd->second
@@ -173,8 +173,8 @@ struct Items {
 } // namespace
 
 /// Buffers that are used, with their lives, which the layout gets too.
-static Items collectItems(const StorageMap &map, const LifeProblem &lives,
-                          ArenaLayout &layout) {
+static Items collectItems(llvm::ArrayRef<Buffer> buffers,
+                          const LifeProblem &lives, ArenaLayout &layout) {
   Items items;
   items.problem.alignment = KERF_ARENA_ALIGN;
   layout.lives = findLives(lives);
@@ -182,14 +182,12 @@ static Items collectItems(const StorageMap &map, const LifeProblem &lives,
   for (llvm::ArrayRef<LifeInterval> all : layout.lives)
     if (!all.empty())
       end = std::max(end, all.back().second + 1);
-  for (auto [i, buffer] : llvm::enumerate(map.buffers)) {
+  for (auto [i, buffer] : llvm::enumerate(buffers)) {
     PlaceProblem::Buffer item;
     item.name = buffer.name;
-    item.sizeBytes = std::max<int64_t>(1, buffer.bytes);
-    if (buffer.scope == BufferScope::Slot) {
-      layout.slotStrides[i] = llvm::alignTo(item.sizeBytes, KERF_ARENA_ALIGN);
-      item.sizeBytes = layout.slotStrides[i] * buffer.copies;
-    }
+    item.sizeBytes = buffer.scope == BufferScope::Slot
+                         ? buffer.slotStride() * buffer.copies
+                         : std::max<int64_t>(1, buffer.bytes);
     item.lives = layout.lives[i];
     if (buffer.scope == BufferScope::Always)
       item.lives = {{0, end - 1}};
@@ -201,16 +199,15 @@ static Items collectItems(const StorageMap &map, const LifeProblem &lives,
   return items;
 }
 
-FailureOr<ArenaLayout> kerf::layOut(spmd::ProgramOp program,
-                                    const StorageMap &map,
-                                    llvm::ArrayRef<PlannedFunc> funcs) {
-  LifeProblem lives = describeLives(program, map, funcs);
-  if (failed(checkSlots(program, map, lives)))
+FailureOr<ArenaLayout> kerf::layOut(exec::ProgramOp program,
+                                    llvm::ArrayRef<Buffer> buffers,
+                                    llvm::ArrayRef<FuncUses> funcs) {
+  LifeProblem lives = describeLives(program, buffers, funcs);
+  if (failed(checkSlots(program, buffers, lives)))
     return failure();
   ArenaLayout layout;
-  layout.offsets.assign(map.buffers.size(), -1);
-  layout.slotStrides.assign(map.buffers.size(), 0);
-  Items items = collectItems(map, lives, layout);
+  layout.offsets.assign(buffers.size(), -1);
+  Items items = collectItems(buffers, lives, layout);
   const PlaceProblem &problem = items.problem;
   std::string error;
   if (failed(problem.check(error)))
@@ -224,7 +221,7 @@ FailureOr<ArenaLayout> kerf::layOut(spmd::ProgramOp program,
   layout.lowerBoundBytes = llvm::alignTo(lowerBound(problem), KERF_ARENA_ALIGN);
   for (int c = 0; c < KERF_CLASS_COUNT; ++c)
     layout.classBytes.push_back(peakOf(problem, [&](size_t i) {
-      return map.buffers[items.buffers[i]].bufferClass == c;
+      return buffers[items.buffers[i]].bufferClass == c;
     }));
   return layout;
 }

@@ -1,9 +1,18 @@
+//===- PlaceMemory.cpp - buffers that share bytes -------------------------===//
+//
+// Problem: each buffer of a program has bytes of its own; an arena as large as
+// all of them fits no device.
+// Idea: a program says all there is to know: which command uses which bytes,
+// and in which order functions are called. So which buffers are alive together
+// can be read from it, and bytes of the others given twice. Steps: find the
+// buffer of each operand; find lives (Lives.cpp); place (Place.cpp); move all
+// addresses. Buffers that nothing uses go away.
+//
+//===----------------------------------------------------------------------===//
+
 #include "Layout.h"
 
-#include "kerf/Dialect/Kerf/ModelFlops.h"
-#include "kerf/Dialect/Spmd/Pipelines.h"
 #include "kerf/Memory/Passes.h"
-#include "kerf/Support/Padding.h"
 
 #include "llvm/Support/DebugLog.h"
 
@@ -12,310 +21,235 @@
 namespace kerf {
 #define GEN_PASS_DEF_PLACEMEMORYPASS
 #include "kerf/Memory/Passes.h.inc"
-
 } // namespace kerf
 
 using namespace mlir;
 using namespace kerf;
 
 namespace {
-/// Writes the `exec.program` from the placed buffers.
-struct ProgramWriter {
-  spmd::ProgramOp source;
-  exec::ProgramOp program;
-  const StorageMap &map;
-  const PlannedProgram &planned;
-  const ArenaLayout &layout;
-  OpBuilder builder;
+/// The buffers of a program, one behind the other.
+struct ApartBuffers {
+  std::vector<exec::BufferOp> ops;
+  std::vector<Buffer> buffers;
 
-  int64_t offsetOf(llvm::StringRef symbol) {
-    return layout.offsets[map.symbols.lookup(symbol)];
-  }
-  void writeParam(const StorageMap::Param &param);
-  void writeTables();
-  void writeBuffers();
-  void writeFunc(const PlannedFunc &func);
-  void writeCommand(const PlannedCommand &command);
-  void writeSchedules();
-  Attribute operandOf(const PlannedOperand &operand);
+  /// The buffer that has an address.
+  unsigned at(int64_t address) const;
 };
 } // namespace
 
-void ProgramWriter::writeParam(const StorageMap::Param &param) {
-  spmd::ParamOp op = param.op;
-  auto local = op.getShardType();
-  auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
-  llvm::SmallVector<Attribute> states;
-  for (const StorageMap::State &state : param.states) {
-    llvm::SmallVector<NamedAttribute> fields = {
-        builder.getNamedAttr("name", builder.getStringAttr(state.facts.name)),
-        builder.getNamedAttr("type",
-                             TypeAttr::get(state.type.getElementType())),
-        builder.getNamedAttr("at", number(layout.offsets[state.buffer])),
-        builder.getNamedAttr("by", number(state.stride))};
-    if (state.facts.block > 1)
-      fields.push_back(
-          builder.getNamedAttr("block", number(state.facts.block)));
-    if (state.facts.without > 0)
-      fields.push_back(
-          builder.getNamedAttr("without", number(state.facts.without)));
-    states.push_back(builder.getDictionaryAttr(fields));
-  }
-  int64_t granule = granuleOf(op.getStates());
-  exec::ParamOp::create(
-      builder, op.getLoc(), op.getNameAttr(), number(op.getStart().value_or(0)),
-      number(op.getEnd().value_or(1)), TypeAttr::get(op.getGlobal()),
-      TypeAttr::get(local), op.getCut(), op.getBlocksAttr(),
-      op.getStateAxesAttr(), op.getWeightAxesAttr(),
-      op.getStateAxes() && granule > 1 ? number(granule) : IntegerAttr(),
-      op.getInit(), op.getFrozen() ? builder.getUnitAttr() : UnitAttr(),
-      number(layout.offsets[param.buffer]), number(param.stride),
-      op.getMasterAttr(),
-      param.master ? number(layout.offsets[*param.master]) : IntegerAttr(),
-      param.master ? number(param.masterStride) : IntegerAttr(),
-      states.empty() ? ArrayAttr() : builder.getArrayAttr(states));
-}
-
-void ProgramWriter::writeTables() {
-  for (auto &[op, param] : map.params)
-    writeParam(param);
-  for (auto input : source.getBody().getOps<spmd::InputOp>())
-    exec::InputOp::create(
-        builder, input.getLoc(), input.getSymNameAttr(), input.getRoleAttr(),
-        TypeAttr::get(input.getGlobal()), TypeAttr::get(input.getStepType()),
-        input.getCut(), builder.getI64IntegerAttr(offsetOf(input.getSymName())),
-        input.getZigzagAttr());
-  auto capacity = source->getAttrOfType<IntegerAttr>(kCapacityAttrName);
-  for (const PlannedChannel &channel : planned.channels)
-    exec::ChannelOp::create(builder, source.getLoc(), channel.name,
-                            channel.from, channel.to, channel.bytes,
-                            capacity ? capacity.getInt() : 1);
-  for (auto output : source.getBody().getOps<spmd::OutputOp>()) {
-    RankedTensorType type = output.getLocalType();
-    Type shown = type.getRank() == 0 ? type.getElementType() : Type(type);
-    exec::OutputOp::create(
-        builder, output.getLoc(), output.getSymNameAttr(), TypeAttr::get(shown),
-        builder.getI64IntegerAttr(offsetOf(output.getSymName())));
-  }
-}
-
-void ProgramWriter::writeBuffers() {
-  for (auto [i, buffer] : llvm::enumerate(map.buffers)) {
-    if (layout.offsets[i] < 0)
-      continue;
-    int64_t stride = buffer.copies > 1 ? layout.slotStrides[i] : buffer.bytes;
-    llvm::SmallVector<int64_t> live;
-    for (auto [first, last] : layout.lives[i])
-      live.append({first, last});
-    exec::BufferOp::create(builder, buffer.loc.value_or(source.getLoc()),
-                           buffer.name, int64_t(buffer.bufferClass),
-                           layout.offsets[i], buffer.copies * stride, live);
-  }
-}
-
-Attribute ProgramWriter::operandOf(const PlannedOperand &operand) {
-  if (operand.buffer < 0)
-    return operand.other;
-  bool byMicro = operand.micro != 0;
-  int64_t copies =
-      byMicro ? source.getMicroBatches() : map.buffers[operand.buffer].copies;
-  int64_t slot = byMicro ? operand.micro : layout.slotStrides[operand.buffer];
-  return exec::ArenaAttr::get(
-      builder.getContext(), operand.access, operand.element,
-      layout.offsets[operand.buffer] + operand.offset, operand.iter,
-      copies > 1 ? slot : 0, copies, operand.bytes);
-}
-
-void ProgramWriter::writeCommand(const PlannedCommand &command) {
-  llvm::SmallVector<Attribute> operands;
-  for (const PlannedOperand &operand : command.operands)
-    operands.push_back(operandOf(operand));
-  exec::CommandOp::create(
-      builder, command.loc,
-      exec::OpcodeAttr::get(builder.getContext(), command.opcode),
-      command.kernel, builder.getStringAttr(command.name),
-      builder.getDenseI64ArrayAttr(command.values),
-      builder.getArrayAttr(operands), builder.getI64IntegerAttr(command.when),
-      command.origin.empty() ? StringAttr()
-                             : builder.getStringAttr(command.origin));
-}
-
-void ProgramWriter::writeFunc(const PlannedFunc &func) {
-  auto op = exec::FuncOp::create(builder, source.getLoc(), func.name);
-  OpBuilder::InsertionGuard guard(builder);
-  Block &body = op.getBody().emplaceBlock();
-  int64_t open = -1;
-  for (const PlannedCommand &command : func.commands) {
-    if (command.loop != open) {
-      builder.setInsertionPointToEnd(&body);
-      open = command.loop;
-      if (open >= 0) {
-        const PlannedLoop &loop = func.loops[open];
-        auto made = exec::LoopOp::create(builder, command.loc, loop.start,
-                                         loop.end, loop.reverse);
-        builder.setInsertionPointToStart(&made.getBody().emplaceBlock());
-      }
-    } else if (open < 0) {
-      builder.setInsertionPointToEnd(&body);
-    }
-    writeCommand(command);
-  }
-}
-
-void ProgramWriter::writeSchedules() {
-  for (auto schedule : source.getBody().getOps<spmd::ScheduleOp>()) {
-    auto op = exec::ScheduleOp::create(builder, schedule.getLoc(),
-                                       schedule.getNameAttr());
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
-    for (auto call : schedule.getBody().getOps<spmd::CallOp>())
-      exec::CallOp::create(builder, call.getLoc(), call.getCallee(),
-                           call.getMicro().value_or(0));
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// Facts about the step
-//===----------------------------------------------------------------------===//
-
-/// The part of a product's flops that the model asks for: all where the
-/// attribute says nothing that can be.
-static double unpaddedPart(Operation *op) {
-  auto padded = op->getAttrOfType<DenseI64ArrayAttr>(kPaddedAttrName);
-  bool isPart =
-      padded && padded.size() == 2 && padded[0] > 0 && padded[0] <= padded[1];
-  return isPart ? double(padded[0]) / double(padded[1]) : 1;
-}
-
-/// Flops of products in one call, those that are done again included.
-static double countFlops(spmd::FuncOp func) {
-  double flops = 0;
-  func.walk([&](Operation *op) {
-    auto cost = dyn_cast<CostOpInterface>(op);
-    if (!cost || op->getParentOfType<spmd::FusedOp>())
-      return;
-    auto repeat = op->getParentOfType<RepeatOp>();
-    flops += double(cost.getCost().products()) * unpaddedPart(op) *
-             (repeat ? repeat.getCount() : 1);
+unsigned ApartBuffers::at(int64_t address) const {
+  auto behind = llvm::upper_bound(ops, address, [](int64_t a, auto buffer) {
+    return a < static_cast<int64_t>(exec::BufferOp(buffer).getOffset());
   });
-  return flops;
+  return std::max<int64_t>(behind - ops.begin(), 1) - 1;
 }
 
-/// Flops of the training step over all ranks that run the program.
-static double countFlops(spmd::ProgramOp program) {
-  double flops = 0;
-  spmd::ScheduleOp schedule = program.getSchedule("train");
-  if (!schedule)
-    return flops;
-  llvm::StringMap<int64_t> calls;
-  for (auto call : schedule.getBody().getOps<spmd::CallOp>())
-    ++calls[call.getCallee()];
-  double ranks = program.getRanks().size();
-  for (auto func : program.getBody().getOps<spmd::FuncOp>()) {
-    flops += ranks * calls.lookup(func.getSymName()) * countFlops(func);
+static Buffer readBuffer(exec::BufferOp op) {
+  int64_t copies = op.getCopies().value_or(1);
+  return {op.getName().str(),
+          static_cast<kerf_buffer_class>(op.getBufferClass()),
+          *op.getScope(),
+          static_cast<int64_t>(op.getBytes()) / copies,
+          copies,
+          op.getLoc()};
+}
+
+/// The buffers of a program; fails where some are placed already or overlap.
+static FailureOr<ApartBuffers> readBuffers(exec::ProgramOp program) {
+  ApartBuffers result;
+  int64_t end = 0;
+  for (auto op : program.getBody().getOps<exec::BufferOp>()) {
+    if (!op.getScope())
+      return op.emitOpError("has its place already, others have a scope");
+    int64_t offset = op.getOffset();
+    if (offset < end)
+      return op.emitOpError("shares bytes with the one before it");
+    end = offset + static_cast<int64_t>(op.getBytes());
+    result.ops.push_back(op);
+    result.buffers.push_back(readBuffer(op));
   }
-  return flops;
+  return result;
 }
 
-/// Attributes of the program that the artifact's meta record is made of.
-static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
-                     const StorageMap &map, const MemoryOptions &options) {
-  OpBuilder builder(source.getContext());
-  auto set = [&](llvm::StringRef name, Attribute value) {
-    program->setAttr(name, value);
-  };
-  set("mesh", source.getMesh());
-  // Stages are named after the model that they belong to.
-  if (source.getStageCount() > 1)
-    set("model",
-        builder.getStringAttr(source.getSymName().rsplit(".stage").first));
-  if (Attribute title = source->getAttr(kTitleAttrName))
-    set("model", title);
-  set("stage", builder.getI64IntegerAttr(source.getStage()));
-  set("micro_batches", builder.getI64IntegerAttr(source.getMicroBatches()));
-  int64_t most = source.getSlots();
-  for (const Buffer &buffer : map.buffers)
-    most = std::max(most, buffer.copies);
-  set("slots", builder.getI64IntegerAttr(most));
-  set("workers", builder.getI64IntegerAttr(options.workers));
-  set("target", builder.getStringAttr(kerf_target_name(options.target)));
-  set("matmul_flops", builder.getF64FloatAttr(countFlops(source)));
-  for (auto input : source.getBody().getOps<spmd::InputOp>()) {
-    if (input.getRole() != "tokens")
-      continue;
-    auto type = cast<RankedTensorType>(input.getGlobal());
-    set("tokens", builder.getI64IntegerAttr(type.getNumElements()));
-    set("sequence", builder.getI64IntegerAttr(type.getShape().back()));
-    if (std::optional<int64_t> vocabulary = input.getVocabulary())
-      set("vocabulary", builder.getI64IntegerAttr(*vocabulary));
+/// The first address of an operand in a loop that begins with iteration
+/// `start`.
+static int64_t firstAddress(exec::ArenaAttr operand, int64_t start) {
+  return operand.getOffset() + start * operand.getIter();
+}
+
+static int64_t startOf(exec::CommandOp command) {
+  auto loop = command->getParentOfType<exec::LoopOp>();
+  return loop ? loop.getStart() : 0;
+}
+
+/// The addresses that an op names.
+static llvm::SmallVector<int64_t> addressesOf(Operation *op) {
+  llvm::SmallVector<int64_t> addresses;
+  if (auto param = dyn_cast<exec::ParamOp>(op)) {
+    addresses.push_back(param.getOffset());
+    if (param.getMasterOffset())
+      addresses.push_back(*param.getMasterOffset());
+    if (param.getStates())
+      for (auto state : param.getStates()->getAsRange<DictionaryAttr>())
+        addresses.push_back(state.getAs<IntegerAttr>("at").getInt());
   }
-  for (llvm::StringRef fact :
-       {llvm::StringRef("plan_json"), llvm::StringRef(kAdapterAttrName),
-        llvm::StringRef(kConfigAttrName), llvm::StringRef(kModelFlopsAttrName)})
-    if (Attribute value = source->getAttr(fact))
-      set(fact, value);
+  if (auto input = dyn_cast<exec::InputOp>(op))
+    addresses.push_back(input.getOffset());
+  if (auto output = dyn_cast<exec::OutputOp>(op))
+    addresses.push_back(output.getOffset());
+  if (auto command = dyn_cast<exec::CommandOp>(op))
+    for (Attribute operand : command.getOperandRefs())
+      if (auto arena = dyn_cast<exec::ArenaAttr>(operand))
+        addresses.push_back(firstAddress(arena, startOf(command)));
+  return addresses;
 }
 
-static LogicalResult lower(spmd::ProgramOp source,
-                           const MemoryOptions &options) {
-  OpBuilder builder(source);
-  auto program = exec::ProgramOp::create(
-      builder, source.getLoc(), source.getSymName(), 0, 0,
-      builder.getDenseI64ArrayAttr(
-          llvm::SmallVector<int64_t>(KERF_CLASS_COUNT, 0)));
-  program.getBody().emplaceBlock();
-  FailureOr<StorageMap> map =
-      assignStorage(source, /*forGpu=*/options.target == KERF_TARGET_CUDA);
-  if (failed(map))
+/// Fails where something has no buffer.
+static LogicalResult checkAddresses(exec::ProgramOp program,
+                                    const ApartBuffers &buffers) {
+  WalkResult result = program.walk([&](Operation *op) {
+    for (int64_t address : addressesOf(op)) {
+      exec::BufferOp buffer = buffers.ops[buffers.at(address)];
+      int64_t at = address - static_cast<int64_t>(buffer.getOffset());
+      if (at < 0 || at > static_cast<int64_t>(buffer.getBytes()))
+        return op->emitOpError()
+                   << "names address " << address << ", which is in no buffer",
+               WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+static FuncUses readUses(exec::FuncOp func, const ApartBuffers &buffers) {
+  FuncUses result;
+  result.name = func.getSymName().str();
+  llvm::DenseMap<Operation *, int64_t> loops;
+  func.walk([&](exec::CommandOp command) {
+    FuncUses::Command &uses = result.commands.emplace_back();
+    if (auto loop = command->getParentOfType<exec::LoopOp>())
+      uses.loop = loops.insert({loop, std::ssize(loops)}).first->second;
+    for (Attribute operand : command.getOperandRefs())
+      if (auto arena = dyn_cast<exec::ArenaAttr>(operand))
+        uses.uses.push_back({buffers.at(firstAddress(arena, startOf(command))),
+                             arena.getAccess(), arena.getIter() != 0});
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Moving
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Gives everything in a program its new address.
+struct Mover {
+  const ApartBuffers &buffers;
+  const ArenaLayout &layout;
+  Builder builder;
+
+  /// From old addresses in the buffer of `address` to new ones.
+  int64_t distance(int64_t address) const {
+    unsigned buffer = buffers.at(address);
+    exec::BufferOp op = buffers.ops[buffer];
+    return layout.offsets[buffer] - static_cast<int64_t>(op.getOffset());
+  }
+  int64_t moved(int64_t address) const { return address + distance(address); }
+
+  void move(exec::ParamOp param);
+  void move(exec::CommandOp command);
+  void move(unsigned buffer);
+};
+} // namespace
+
+void Mover::move(exec::ParamOp param) {
+  param.setOffset(moved(param.getOffset()));
+  if (param.getMasterOffset())
+    param.setMasterOffset(moved(*param.getMasterOffset()));
+  if (!param.getStates())
+    return;
+  llvm::SmallVector<Attribute> states;
+  for (auto state : param.getStates()->getAsRange<DictionaryAttr>()) {
+    NamedAttrList fields(state);
+    fields.set("at", builder.getI64IntegerAttr(
+                         moved(state.getAs<IntegerAttr>("at").getInt())));
+    states.push_back(fields.getDictionary(builder.getContext()));
+  }
+  param.setStatesAttr(builder.getArrayAttr(states));
+}
+
+void Mover::move(exec::CommandOp command) {
+  llvm::SmallVector<Attribute> operands;
+  for (Attribute operand : command.getOperandRefs()) {
+    auto arena = dyn_cast<exec::ArenaAttr>(operand);
+    operands.push_back(
+        arena ? exec::ArenaAttr::get(
+                    builder.getContext(), arena.getAccess(), arena.getType(),
+                    arena.getOffset() +
+                        distance(firstAddress(arena, startOf(command))),
+                    arena.getIter(), arena.getSlot(), arena.getCopies(),
+                    arena.getBytes())
+              : operand);
+  }
+  command.setOperandRefsAttr(builder.getArrayAttr(operands));
+}
+
+/// The last step: addresses are found by where buffers were.
+void Mover::move(unsigned buffer) {
+  exec::BufferOp op = buffers.ops[buffer];
+  if (layout.offsets[buffer] < 0)
+    return op.erase();
+  llvm::SmallVector<int64_t> live;
+  for (auto [first, last] : layout.lives[buffer])
+    live.append({first, last});
+  op.setOffset(layout.offsets[buffer]);
+  op.setLive(live);
+  op.removeScopeAttr();
+  op.removeCopiesAttr();
+}
+
+static LogicalResult placeProgram(exec::ProgramOp program) {
+  auto ops = program.getBody().getOps<exec::BufferOp>();
+  if (llvm::none_of(ops, [](exec::BufferOp op) { return !!op.getScope(); }))
+    return success(); // placed already
+  FailureOr<ApartBuffers> buffers = readBuffers(program);
+  if (failed(buffers) || failed(checkAddresses(program, *buffers)))
     return failure();
-  FailureOr<PlannedProgram> planned =
-      planCommands(source, program, *map, options);
-  if (failed(planned))
-    return failure();
-  FailureOr<ArenaLayout> layout = layOut(source, *map, planned->funcs);
+  std::vector<FuncUses> funcs;
+  for (auto func : program.getBody().getOps<exec::FuncOp>())
+    funcs.push_back(readUses(func, *buffers));
+  FailureOr<ArenaLayout> layout = layOut(program, buffers->buffers, funcs);
   if (failed(layout))
     return failure();
-  LDBG() << source.getSymName() << ": arena of " << layout->sizeBytes
+  LDBG() << program.getSymName() << ": arena of " << layout->sizeBytes
          << " bytes, at least " << layout->lowerBoundBytes << " live at once";
+  Mover mover{*buffers, *layout, Builder(program.getContext())};
+  for (Operation &op : program.getBody().front()) {
+    if (auto param = dyn_cast<exec::ParamOp>(op))
+      mover.move(param);
+    if (auto input = dyn_cast<exec::InputOp>(op))
+      input.setOffset(mover.moved(input.getOffset()));
+    if (auto output = dyn_cast<exec::OutputOp>(op))
+      output.setOffset(mover.moved(output.getOffset()));
+  }
+  program.walk([&](exec::CommandOp command) { mover.move(command); });
+  for (unsigned i = 0; i < buffers->ops.size(); ++i)
+    mover.move(i);
   program.setArena(layout->sizeBytes);
   program.setLowerBound(layout->lowerBoundBytes);
   program.setClasses(layout->classBytes);
-  setFacts(program, source, *map, options);
-  ProgramWriter writer{source,   program, *map,
-                       *planned, *layout, OpBuilder(source.getContext())};
-  // Tables first, then kernels, which are there already.
-  writer.builder.setInsertionPointToStart(&program.getBody().front());
-  writer.writeTables();
-  writer.writeBuffers();
-  writer.builder.setInsertionPointToEnd(&program.getBody().front());
-  for (const PlannedFunc &func : planned->funcs)
-    writer.writeFunc(func);
-  writer.writeSchedules();
-  source.erase();
   return success();
 }
 
 namespace {
 struct PlaceMemory : kerf::impl::PlaceMemoryPassBase<PlaceMemory> {
-  using PlaceMemoryPassBase::PlaceMemoryPassBase;
-
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<exec::ExecDialect>();
-  }
-
   void runOnOperation() override {
-    if (target != "cpu" && target != "cuda") {
-      getOperation().emitError()
-          << "unknown target '" << target << "', expected cpu or cuda";
-      return signalPassFailure();
-    }
-    MemoryOptions options;
-    options.workers = workers;
-    if (target == "cuda")
-      options.target = KERF_TARGET_CUDA;
-    for (auto program :
-         llvm::to_vector(getOperation().getOps<spmd::ProgramOp>()))
-      if (failed(lower(program, options)))
+    for (auto program : getOperation().getOps<exec::ProgramOp>())
+      if (failed(placeProgram(program)))
         return signalPassFailure();
   }
 };

@@ -9,6 +9,7 @@
 #define KERF_LIB_MEMORY_STORAGE_H
 
 #include "kerf/Artifact/Format.h"
+#include "kerf/Dialect/Exec/Exec.h"
 #include "kerf/Dialect/Kerf/MatmulForm.h"
 #include "kerf/Dialect/Spmd/Spmd.h"
 
@@ -19,13 +20,7 @@
 
 namespace kerf {
 
-/// When a buffer holds something.
-enum class BufferScope {
-  Always,   ///< parameters, states, inputs, outputs
-  Step,     ///< from its first write in a step to its last read
-  Slot,     ///< the same for each micro-batch; one copy per slot
-  Function, ///< within each call of one function
-};
+using exec::BufferScope;
 
 /// A piece of the arena to be placed.
 struct Buffer {
@@ -36,6 +31,12 @@ struct Buffer {
   int64_t copies = 1; ///< of slot scope: micro-batch m has number m mod copies
   /// Of the op that makes what it has room for.
   std::optional<mlir::Location> loc = {};
+
+  /// Bytes from one copy to the next; 0 where micro-batches have none.
+  int64_t slotStride() const;
+  int64_t allBytes() const {
+    return copies > 1 ? copies * slotStride() : bytes;
+  }
 };
 
 /// A tensor inside a buffer. The address of element (0, ..., 0) is

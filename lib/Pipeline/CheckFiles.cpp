@@ -9,6 +9,8 @@
 #include "kerf/Support/Output.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/WithColor.h"
 
 using namespace kerf;
 
@@ -23,4 +25,15 @@ std::string kerf::findMissingFile(const CompilerOptions &options) {
     if (std::string missing = checkFolderOf(path); !missing.empty())
       return "cannot write '" + path + "': " + missing;
   return "";
+}
+
+void kerf::noteIr(const CompilerOptions &options) {
+  llvm::StringRef extension =
+      llvm::sys::path::extension(options.output.getValue());
+  bool isAsked = options.emit.getNumOccurrences() || !options.stopAfter.empty();
+  if (options.output.getNumOccurrences() && !isAsked && !extension.empty() &&
+      extension != ".mlir" && extension != ".kerf")
+    llvm::WithColor::note() << "'" << options.output
+                            << "' will have IR; a name that ends in .kerf has "
+                               "compiled programs\n";
 }

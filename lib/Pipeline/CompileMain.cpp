@@ -351,17 +351,18 @@ static std::string checkWords(const std::optional<CheckedPlan> &checked) {
          (" trains as on one rank (to " + error + ")");
 }
 
-/// Writes the compiled file, and a line of what was compiled, unless it was
-/// explained: the plan for a cluster, where it is long in two lines, else the
+/// Writes the compiled file, and a line of what was compiled, unless a screen
+/// has it: the plan for a cluster, where it is long in two lines, else the
 /// model, its ranks and their memory. The status.
 static int finishArtifact(ModuleOp module, const Job &job) {
   FailureOr<std::string> words = writeArtifact(module, job.sampler, job.output);
   if (failed(words))
     return 1;
-  if (job.task.shows())
+  if (job.task.fillsOutput())
     return 0;
-  std::string what = "wrote '" + job.output +
-                     "': " + (job.planned.empty() ? *words : job.planned) + ";";
+  std::string own = job.planned.empty() ? *words : job.planned;
+  std::string what =
+      "wrote '" + job.output + (job.task.shows() ? "';" : "': " + own + ";");
   std::string check = checkWords(job.checked);
   bool isLong =
       !job.planned.empty() && what.size() + 1 + check.size() > report::kColumns;
@@ -396,6 +397,7 @@ static int readStages(const CompilerOptions &options, Job &job) {
   job.addsSampler = options.sampler;
   job.isArtifact = options.stopAfter.empty() &&
                    llvm::StringRef(options.output).ends_with(".kerf");
+  job.task.compiles = job.isArtifact;
   bool asksForOutput =
       options.output.getNumOccurrences() || options.emit.getNumOccurrences() ||
       options.dump.getNumOccurrences() || !options.stopAfter.empty();
@@ -515,6 +517,7 @@ static int readJob(const CompilerOptions &options, Job &job) {
         findMissingFile(options)})
     if (!wrong.empty())
       return fail(wrong);
+  noteIr(options);
   job.task = *task;
   job.output = options.output;
   job.dump = options.dump;

@@ -162,6 +162,8 @@ std::string findIdleOption(const CompilerOptions &options);
 /// A file that is to be read and is not there, or whose folder is not there to
 /// write it in; "" if there is none.
 std::string findMissingFile(const CompilerOptions &options);
+/// Says that a file will have IR where its name promises something else.
+void noteIr(const CompilerOptions &options);
 
 /// The first option that was given of those that ask for a model, which a step
 /// without one cannot serve: "--precision"; "" if none was.

@@ -76,19 +76,13 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
                      "long it takes; the certificate tells what gap is left"),
             cl::cat(category)),
       explain(
-          "explain", cl::ValueOptional, cl::init(ExplainSize::None),
-          cl::desc("Print the plan and why it is the best"),
-          cl::values(
-              clEnumValN(ExplainSize::Short, "", ""),
-              clEnumValN(ExplainSize::Short, "short",
-                         "layout, step, memory, next best, what to doubt (the "
-                         "default)"),
-              clEnumValN(ExplainSize::Full, "full",
-                         "layouts of layers, memory and time by part, "
-                         "alternatives, the run, and what all this rests on"),
-              clEnumValN(ExplainSize::Json, "json",
-                         "all of it as JSON, as --explain-json=-")),
-          cl::cat(category)),
+          "explain", cl::ValueOptional,
+          cl::desc("Print the plan and why it is the best: short (the default: "
+                   "layout, step, memory, next best, what to doubt), full "
+                   "(layouts of layers, memory and time by part, alternatives, "
+                   "the run, and what all this rests on) or json (all of it, "
+                   "as --explain-json=-)"),
+          cl::value_desc("size"), cl::cat(category)),
       explainJson("explain-json", cl::desc("The whole explanation as JSON"),
                   cl::value_desc("file"), cl::cat(category)),
       html("html",
@@ -191,14 +185,25 @@ static LogicalResult readAmounts(const PlanOptions &options, PlanTask &task) {
   if (task.tokens > 0 && task.tokens < 1)
     return fail("expected at least one token as --tokens, found '" +
                 options.tokens + "'");
+  double price = 0;
+  if (failed(readAmount(options.price, readCount, "an amount (2.5, 0)", price)))
+    return failure();
   if (options.price.getNumOccurrences())
-    task.price = options.price;
-  if (task.price && !(*task.price >= 0 && std::isfinite(*task.price)))
-    return fail("expected an amount that is not negative as --price, found " +
-                llvm::Twine(std::to_string(*task.price)));
+    task.price = price;
   if (task.limits.any() && task.sweep.empty())
     return fail("--within and --budget choose a row of --sweep");
   return success();
+}
+
+static std::optional<ExplainSize>
+explainSizeOf(const cl::opt<std::string> &option) {
+  if (!option.getNumOccurrences())
+    return ExplainSize::None;
+  return llvm::StringSwitch<std::optional<ExplainSize>>(option)
+      .Cases({"", "short"}, ExplainSize::Short)
+      .Case("full", ExplainSize::Full)
+      .Case("json", ExplainSize::Json)
+      .Default(std::nullopt);
 }
 
 FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
@@ -222,7 +227,11 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
     return fail("expected 1 (an even share) or more as --moe-buffer, found " +
                 llvm::Twine(std::to_string(task.moeBuffer)));
   task.prove = options.prove;
-  task.explain = options.explain;
+  auto size = explainSizeOf(options.explain);
+  if (!size)
+    return fail("expected short, full or json as --explain, found '" +
+                options.explain + "'");
+  task.explain = *size;
   task.explainJson = options.explainJson;
   task.html = options.html;
   task.searchSensitivity = options.searchSensitivity;
@@ -387,6 +396,14 @@ solveFile(ModuleOp module, const PlanTask &task, llvm::StringRef path) {
   return solveTask(*copy, task);
 }
 
+/// Whether the input has a plan, which is kept.
+static bool hasPlan(const PlanInput &input) {
+  if (input.step)
+    return false;
+  auto model = modelOf(input.module);
+  return succeeded(model) && (*model)->hasAttr(kPlanAttrName);
+}
+
 /// The fastest plan with other pins, or the plan of a file, beside this one.
 static LogicalResult showVersus(const PlanInput &input, const PlanTask &task,
                                 const Explanation &own) {
@@ -406,17 +423,12 @@ static LogicalResult showVersus(const PlanInput &input, const PlanTask &task,
     return fail("with --versus=" + llvm::Twine(task.versus) + " " +
                 refusalOf(explanation).message);
   bool color = llvm::outs().has_colors();
-  llvm::outs() << printText(difference(own, explanation), "plan", task.versus,
+  std::string name = !task.pins.empty() ? "--pin " + task.pins
+                     : hasPlan(input)   ? "the plan that was given"
+                                        : "the plan found";
+  llvm::outs() << printText(difference(own, explanation), name, task.versus,
                             color);
   return success();
-}
-
-/// Whether the input has a plan, which is kept.
-static bool hasPlan(const PlanInput &input) {
-  if (input.step)
-    return false;
-  auto model = modelOf(input.module);
-  return succeeded(model) && (*model)->hasAttr(kPlanAttrName);
 }
 
 /// Tells what clashes, at the model where there is one.
@@ -428,11 +440,13 @@ static LogicalResult refuse(const PlanInput &input, const Solution &solution) {
                         solution);
 }
 
-static void printScreen(ExplainSize size, const Explanation &explanation) {
+static void printScreen(const PlanTask &task, const Explanation &explanation) {
   bool color = llvm::outs().has_colors();
-  if (size == ExplainSize::Short)
-    llvm::outs() << printShort(explanation, color);
-  if (size == ExplainSize::Full)
+  if (task.explain == ExplainSize::Short)
+    llvm::outs() << printShort(explanation, color)
+                 << "\n  more: --explain=full, --html=FILE"
+                 << (task.compiles ? "" : "; -o FILE.kerf compiles it") << '\n';
+  if (task.explain == ExplainSize::Full)
     llvm::outs() << printText(explanation, color);
 }
 
@@ -479,7 +493,7 @@ FailureOr<Explanation> kerf::showTask(const PlanInput &input,
     llvm::outs() << printJson(explanation);
   if (!solution.result.best)
     return refuse(input, solution);
-  printScreen(task.explain, explanation);
+  printScreen(task, explanation);
   warnOf(task, solution, explanation);
   Timeline timeline;
   if (!task.trace.empty() || !task.svg.empty() || !task.html.empty())

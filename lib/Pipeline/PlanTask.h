@@ -23,12 +23,12 @@ struct PlanOptions {
   llvm::cl::list<std::string> pins;
   llvm::cl::opt<double> moeBuffer;
   llvm::cl::opt<bool> prove;
-  llvm::cl::opt<ExplainSize> explain;
+  llvm::cl::opt<std::string> explain;
   llvm::cl::opt<std::string> explainJson;
   llvm::cl::opt<std::string> html;
   llvm::cl::opt<bool> searchSensitivity;
   llvm::cl::opt<std::string> tokens;
-  llvm::cl::opt<double> price;
+  llvm::cl::opt<std::string> price;
   llvm::cl::opt<std::string> within, budget;
   llvm::cl::opt<std::string> versus;
   llvm::cl::opt<std::string> trace;
@@ -56,11 +56,18 @@ struct PlanTask {
   std::optional<double> price; ///< of a device-hour; else the cluster's
   SweepLimits limits;          ///< of the sweep
 
+  bool compiles = false; ///< a compiled file is written, too
+
   bool plans() const { return !clusters.empty(); }
   /// True when something is shown instead of IR.
   bool shows() const {
     return explains() || !versus.empty() || !trace.empty() || !svg.empty() ||
            !sweep.empty();
+  }
+  /// True when something of it is all that standard output has.
+  bool fillsOutput() const {
+    return explain == ExplainSize::Json || explainJson == "-" || html == "-" ||
+           trace == "-" || svg == "-";
   }
   /// True when somebody will read an explanation.
   bool explains() const {

@@ -158,9 +158,11 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
     if (options.overlap)
       pm.addPass(createOverlapCollectivesPass());
   }
-  if (stage == Stage::Memory)
-    pm.addPass(createPlaceMemoryPass(
-        PlaceMemoryPassOptions{options.workers, options.target}));
+  if (stage == Stage::Memory) {
+    pm.addPass(createBuildCommandsPass(
+        BuildCommandsPassOptions{options.workers, options.target}));
+    pm.addPass(createPlaceMemoryPass());
+  }
   if (stage == Stage::Codegen)
     pm.addPass(createGenerateCodePass(
         GenerateCodePassOptions{options.target, options.cpu, options.gpu, 2}));

@@ -78,7 +78,8 @@ void PlanPins::fix(llvm::StringRef key, std::vector<int64_t> &allowed,
                    int64_t value) {
   if (!allows(pins, key, allowed, value))
     errors.push_back(("the plan has " + key + "=" + llvm::Twine(value) +
-                      ", which the pins do not allow")
+                      ", which the pins do not allow; leave the pin out, or " +
+                      "plan anew without the plan")
                          .str());
   allowed = {value};
 }
@@ -130,7 +131,8 @@ void PlanPins::fixSchedule(const StepModel &step) {
   ScheduleKind schedule = *scheduleNamed(plan.getSchedule());
   if (!pins.schedules.empty() && !llvm::is_contained(pins.schedules, schedule))
     errors.push_back("the plan has schedule=" + plan.getSchedule().str() +
-                     ", which the pins do not allow");
+                     ", which the pins do not allow; leave the pin out, or "
+                     "plan anew without the plan");
   pins.schedules = {schedule};
   // Lists of single ops bound the points of the tables.
   if (listsOf(plan, step).empty())

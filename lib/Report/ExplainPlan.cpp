@@ -550,6 +550,7 @@ PlanPart explain_detail::describePlan(const ExplainInput &input,
   part.parameters = step.parameters();
   part.devices = devicesOf(input);
   part.spares = part.devices - plan.outer.ranks();
+  part.sharesMachine = machine.device.target == BackendTarget::Cpu;
   part.perUnit = input.perUnit;
   part.filledSec = input.filledSec;
   if (input.perUnit > 0)

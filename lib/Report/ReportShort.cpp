@@ -164,13 +164,17 @@ static std::string nextWords(const Explanation &e) {
          next->layout + (next->why.empty() ? "" : ": " + clean(next->why));
 }
 
-/// Devices that the plan leaves alone are paid for.
+/// Devices that the plan leaves alone are paid for; on a machine that ranks
+/// share, fewer devices would be another machine.
 static std::string sparesWords(const PlanPart &plan) {
   if (plan.spares <= 0)
     return "";
   std::string used = std::to_string(plan.devices - plan.spares);
-  return "uses " + used + " of " + grouped(plan.devices) +
-         " devices: --devices=" + used + " is as fast, and the run costs less";
+  std::string text =
+      "uses " + used + " of " + grouped(plan.devices) + " devices";
+  return plan.sharesMachine ? text
+                            : text + ": --devices=" + used +
+                                  " is as fast, and the run costs less";
 }
 
 static std::string runWords(const RunPart &run) {
@@ -240,6 +244,5 @@ std::string kerf::printShort(const Explanation &e, bool color) {
   table.rows.push_back({"doubt", errorWords(e) + tightestFigure(e)});
   if (!e.trust.notCompiled.empty())
     table.rows.push_back({"programs", clean(e.trust.notCompiled)});
-  return printTitle(e.plan) + "\n" + table.print() +
-         "\n  more: --explain=full, --html=FILE; -o FILE compiles it\n";
+  return printTitle(e.plan) + "\n" + table.print();
 }

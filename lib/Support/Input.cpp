@@ -2,6 +2,7 @@
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cerrno>
 #include <cstring>
@@ -57,6 +58,8 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 kerf::readFileOrStdin(llvm::StringRef path) {
   if (path != "-")
     return readFile(path);
+  if (::isatty(STDIN_FILENO))
+    llvm::errs() << "note: reading standard input; Ctrl-D ends it\n";
   auto buffer = llvm::MemoryBuffer::getSTDIN();
   if (!buffer)
     return llvm::createStringError(buffer.getError().message());

@@ -25,11 +25,12 @@ public:
     text += format("  %-11s", name) + value + "\n";
   }
   void missing(const std::string &what) { faults.push_back(what); }
-  int finish(std::string &result) {
+  /// `where`: what the machine was examined for.
+  int finish(std::string &result, const std::string &where) {
     for (const std::string &fault : faults)
       text += "missing: " + fault + "\n";
     if (faults.empty())
-      text += "nothing is missing\n";
+      text += "nothing is missing" + where + "\n";
     result = text;
     return faults.empty() ? 0 : 1;
   }
@@ -280,5 +281,6 @@ int kerf::runtime::examineMachine(const RunOptions &options,
   examineTransports(options, needsTransport, report);
   if (artifact)
     examineJob(options, artifact, onDevice, report);
-  return report.finish(text);
+  // Without a file nobody has said that GPUs are needed.
+  return report.finish(text, artifact ? "" : " for programs of target cpu");
 }

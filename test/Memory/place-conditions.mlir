@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // An update that may not take place reads its condition, a byte, and chooses: where it is
 // false, master and state stay, and the weight is rounded from the master as it was.

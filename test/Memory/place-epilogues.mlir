@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --kerf-place-memory=target=cuda --kerf-verify-memory --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-build-commands=target=cuda --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // A product with gelu gets its bias and writes two matrices; without a bias and
 // with one matrix the operands are absent or left out.

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --kerf-place-memory --split-input-file --verify-diagnostics
+// RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --split-input-file --verify-diagnostics
 
 // An op that is no kernel has no command.
 spmd.program @unfused over <> micro_batches 1 slots 1 {
@@ -82,7 +82,7 @@ spmd.program @order over <dp = 2, tp = 2> micro_batches 1 slots 1 {
 
 // Copies are enough for what the schedule keeps: with 2, the third forward
 // overwrites what the first backward reads.
-// expected-error@+1 {{'spmd.program' op has 2 slots of @saved, but micro-batches 0 and 2 would be in one of them at one time}}
+// expected-error@+1 {{'exec.program' op has 2 slots of @saved, but micro-batches 0 and 2 would be in one of them at one time}}
 spmd.program @crowded over <> micro_batches 3 slots 2 {
   spmd.buffer @saved slot : tensor<4xf32>
   spmd.output @y last : tensor<4xf32>
@@ -266,5 +266,32 @@ spmd.program @beside over <> micro_batches 1 slots 1 {
     // expected-error@+1 {{'kerf.pad' op is no view: expected rows after a value that begins its buffer, else a kernel}}
     %p = kerf.pad %w low [0, 0] high [0, 2] : tensor<4x4xf32>
     spmd.return
+  }
+}
+
+// -----
+
+// Buffers that lie apart, one of which has its place.
+exec.program @mixed arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 128, 0, 0] {
+  exec.buffer "a" class 5 at 0 bytes 64 scope function copies 1 live []
+  // expected-error@+1 {{has its place already, others have a scope}}
+  exec.buffer "b" class 5 at 64 bytes 64 live [0, 1]
+}
+
+// -----
+
+exec.program @overlap arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 128, 0, 0] {
+  exec.buffer "a" class 5 at 0 bytes 64 scope function copies 1 live []
+  // expected-error@+1 {{shares bytes with the one before it}}
+  exec.buffer "b" class 5 at 32 bytes 64 scope function copies 1 live []
+}
+
+// -----
+
+exec.program @nowhere arena 192 lower_bound 192 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+  exec.buffer "a" class 5 at 0 bytes 64 scope function copies 1 live []
+  exec.func @update {
+    // expected-error@+1 {{names address 128, which is in no buffer}}
+    exec.command zero "a" [4] [#exec.arena<write f32 128 bytes 4>]
   }
 }

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // A carried value that is stacked lives in the stack, which gets one more place:
 // iteration i reads place i and writes place i + 1. The initial value is computed

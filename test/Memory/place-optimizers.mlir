@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // State in blocks of 8, in two pieces of whole blocks: 24 elements are 3 blocks, so a
 // piece has 2, and the last one of the second is padding. One kernel, all in place.

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // A parameter with more rows is its own buffer, which has room for them; they are set to
 // zero before they are read. What rests keeps its size. The prefix of a product that is

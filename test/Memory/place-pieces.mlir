@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // State in pieces of 3 of 5 elements, without a master (ZeRO 1): the weight has
 // room for both pieces, 24 bytes. A rank takes its piece, updates it at the side,

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --kerf-place-memory --kerf-verify-memory | FileCheck %s
+// RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --kerf-verify-memory | FileCheck %s
 
 // Two stages hand over an activation and its gradient. A message is sent from
 // where it lies and received where it is wanted, here a slot buffer; channels are

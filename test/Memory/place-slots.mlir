@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // 1F1B over 4 stages, 5 micro-batches: stage s keeps 4 - s of them, and that many
 // copies of what its backward reads are placed.

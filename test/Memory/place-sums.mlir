@@ -1,5 +1,5 @@
 // RUN: kerf-opt %s --kerf-outline-kernels --split-input-file | FileCheck %s --check-prefix=FUSED
-// RUN: kerf-opt %s --kerf-outline-kernels --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-outline-kernels --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // The last micro-batch sums a gradient over ranks layer by layer. What earlier ones have summed is in the buffer, and
 // the product adds to it there: no kernel, and no buffer of its own.

@@ -5,15 +5,16 @@
 
 include "mlir/Pass/PassBase.td"
 
-def PlaceMemoryPass : Pass<"kerf-place-memory", "::mlir::ModuleOp"> {
-  let summary = "Place every value in one arena and list the commands";
+def BuildCommandsPass : Pass<"kerf-build-commands", "::mlir::ModuleOp"> {
+  let summary = "Give every value a buffer and list the commands";
   let description = [{
     Replaces each `spmd.program` by an `exec.program`. Values that are written to
     a buffer, stacked or carried are computed where they go; views share the
-    buffer of their base. Workspaces of library calls are placed like buffers.
+    buffer of their base. Workspaces of library calls are buffers, too.
     A slot buffer has as many copies as its attribute `slots` says, else as the
     program. Channels hold `channel_capacity` messages (an attribute of the
-    program), else one.
+    program), else one. Buffers are laid out one behind the other; the program is
+    whole, and its arena as large as all of them.
   }];
   let options = [
     Option<"workers", "workers", "int64_t", "8",
@@ -21,6 +22,16 @@ def PlaceMemoryPass : Pass<"kerf-place-memory", "::mlir::ModuleOp"> {
     Option<"target", "target", "std::string", "\"cpu\"",
            "cpu or cuda: whose library calls">,
   ];
+}
+
+def PlaceMemoryPass : Pass<"kerf-place-memory", "::mlir::ModuleOp"> {
+  let summary = "Give bytes to several buffers that never live together";
+  let description = [{
+    Finds when each buffer of an `exec.program` that `kerf-build-commands` made is
+    alive in the calls of its schedules, places them in a small arena, and moves
+    all addresses. Buffers that no command uses go away. Refuses a slot buffer whose
+    copies would hold two micro-batches at one time.
+  }];
 }
 
 def VerifyMemoryPass : Pass<"kerf-verify-memory", "::mlir::ModuleOp"> {

@@ -142,6 +142,7 @@ struct PlanPart {
   int64_t batch = 0, sequence = 0;
   double parameters = 0;
   int64_t devices = 0, spares = 0; ///< asked for; those without a rank
+  bool sharesMachine = false; ///< ranks are processes on the cores of machines
   int64_t perUnit = 0;  ///< used of each innermost unit; 0: units are filled
   std::string unit;     ///< the name of such a unit
   double filledSec = 0; ///< best step with units filled; 0: that is this one

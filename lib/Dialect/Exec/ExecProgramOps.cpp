@@ -236,5 +236,10 @@ LogicalResult BufferOp::verify() {
   if (!isSound) // buffer_c1
     return emitOpError() << "expected pairs first <= last, in order, found ["
                          << live << "]";
+  int64_t copies = getCopies().value_or(1);
+  if (getScope().has_value() != getCopies().has_value() || copies < 1 ||
+      static_cast<int64_t>(getBytes()) % copies != 0) // buffer_c2
+    return emitOpError() << "expected copies beside a scope, which divide its "
+                         << getBytes() << " bytes";
   return success();
 }

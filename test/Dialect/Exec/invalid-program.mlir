@@ -155,6 +155,14 @@ exec.program @buffer_c1_odd arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0
 
 // -----
 
+// Copies are of one size.
+exec.program @buffer_c2 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
+  // expected-error@+1 {{expected copies beside a scope, which divide its 64 bytes}}
+  exec.buffer "h" class 5 at 0 bytes 64 scope slot copies 3 live []
+}
+
+// -----
+
 // Values are computed in kernels.
 exec.program @func_c1 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   exec.func @forward {

@@ -393,8 +393,17 @@ kerf.model @param_c2(%loss: tensor<f32>) {
 
 // Experts are stacked along a dimension.
 kerf.model @param_c3(%loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.param' op stacked over {e} expected rank >= 1, found a scalar}}
+  // expected-error @+1 {{'kerf.param' op a stack expected rank >= 1, found a scalar}}
   %w = kerf.param "{e}.w" init<ones> : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// So are tensors with names, each of which has one.
+kerf.model @param_c3_names(%loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.param' op name "{k,v}.w" has 2 names in braces, which expected a dimension 0 of that size, found 3}}
+  %w = kerf.param "{k,v}.w" init<ones> : tensor<3xf32>
   kerf.return %loss : tensor<f32>
 }
 

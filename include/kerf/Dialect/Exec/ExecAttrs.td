@@ -33,6 +33,17 @@ def Exec_Opcode : I32EnumAttr<"Opcode", "what a command does", [
 }
 def Exec_OpcodeAttr : EnumAttr<Exec_Dialect, Exec_Opcode, "opcode">;
 
+def Exec_BufferScope : I32EnumAttr<"BufferScope", "when a buffer holds something", [
+  I32EnumAttrCase<"Always", 0, "always">,
+  I32EnumAttrCase<"Step", 1, "step">,
+  I32EnumAttrCase<"Slot", 2, "slot">,
+  I32EnumAttrCase<"Function", 3, "function">,
+]> {
+  let cppNamespace = "::kerf::exec";
+  let genSpecializedAttr = 0;
+}
+def Exec_BufferScopeAttr : EnumAttr<Exec_Dialect, Exec_BufferScope, "scope">;
+
 def Exec_ArenaAttr : AttrDef<Exec_Dialect, "Arena"> {
   let mnemonic = "arena";
   let summary = "A range of the arena that a command reads or writes";

@@ -16,7 +16,8 @@ def Exec_ProgramOp : Exec_Op<"program", [IsolatedFromAbove, Symbol, SymbolTable,
     size in bytes of the one arena, `lower_bound` the largest live set. Of a
     pipeline there is one program per stage, in order.
 
-    Life: made by `kerf-place-memory`; written into the artifact.
+    Life: made by `kerf-build-commands`, with buffers that share no bytes;
+    `kerf-place-memory` makes the arena small; written into the artifact.
 
     Constraints:
     (C1) `arena` >= `lower_bound` >= 0, and both are multiples of 64.
@@ -171,21 +172,33 @@ def Exec_BufferOp : Exec_Op<"buffer", [HasParent<"ProgramOp">]> {
     in commands of the schedules, where calls count once that differ in nothing
     that lives; none: always.
 
-    Life: as `exec.program`.
+    Before it is placed a buffer has a `scope`, which says what its contents are
+    for: `always`; `step`, from its first write in a step to its last read; `slot`,
+    the same for each micro-batch, of which number m has copy m mod `copies`;
+    `function`, within a call. `bytes` are those of all copies.
+
+    Life: made by `kerf-build-commands`; `kerf-place-memory` finds its place and
+    removes it if nothing uses it.
 
     Constraints:
     (C1) `live` is pairs first <= last, in order and apart.
+    (C2) `copies` is positive and divides `bytes`; it stands with `scope`.
 
     ```mlir
     exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
       exec.buffer "h" class 5 at 0 bytes 64 live [3, 7]
     }
+    exec.program @apart arena 320 lower_bound 320 classes [0, 0, 0, 0, 0, 192, 0, 0] {
+      exec.buffer "h" class 5 at 0 bytes 192 scope slot copies 3 live []
+    }
     ```
   }];
   let arguments = (ins StrAttr:$name, Kerf_I64Attr:$buffer_class, Kerf_I64Attr:$offset, Kerf_I64Attr:$bytes,
-    DenseI64ArrayAttr:$live);
+    DenseI64ArrayAttr:$live, OptionalAttr<Exec_BufferScopeAttr>:$scope,
+    OptionalAttr<Kerf_I64Attr>:$copies);
   let assemblyFormat = [{
-    $name `class` $buffer_class `at` $offset `bytes` $bytes `live` $live attr-dict
+    $name `class` $buffer_class `at` $offset `bytes` $bytes
+    (`scope` $scope^ `copies` $copies)? `live` $live attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -17,7 +17,7 @@ def Spmd_ProgramOp : Spmd_Op<"program", [IsolatedFromAbove, Symbol, SymbolTable,
     `stage s` is run by the ranks whose coordinate along `pp` is s. Messages
     between them are `spmd.send` and `spmd.recv`.
 
-    Life: made by `kerf-partition`; `kerf-place-memory` turns it into
+    Life: made by `kerf-partition`; `kerf-build-commands` turns it into
     `exec.program`.
 
     Constraints:
