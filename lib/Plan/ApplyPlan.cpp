@@ -22,7 +22,11 @@
 #include "kerf/Plan/SolvePlan.h"
 #include "kerf/Sharding/Layout.h"
 
+#include "llvm/Support/DebugLog.h"
+
 #include <set>
+
+#define DEBUG_TYPE "plan"
 
 using namespace mlir;
 using namespace kerf;
@@ -375,8 +379,10 @@ void PlanWriter::set(Operation *op, const Factors &facts,
   });
   std::string error;
   auto layouts = layoutsOf(facts, assignment, arriving, *axes, error);
-  if (failed(layouts))
+  if (failed(layouts)) {
+    LDBG() << op->getName() << " is left to its operands: " << error;
     return;
+  }
   setAssignment(op, facts, assignment, *axes);
   for (auto [result, lies] :
        llvm::zip_equal(op->getResults(), layouts->results))

@@ -171,6 +171,19 @@ static bool readsInputsOnly(Operation *op,
   });
 }
 
+static bool sumsRows(const LayerOp &layer) {
+  return llvm::any_of(layer.factors, [](const LayerFactor &factor) {
+    return factor.factor.kind == FactorKind::Sum;
+  });
+}
+
+/// True for what a layer gets from others, or from the forward pass.
+static bool isOfLoop(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && isa<RepeatOp>(argument.getOwner()->getParentOp()) &&
+         typeOf(value).getRank() > 0;
+}
+
 llvm::MapVector<Operation *, LayerPlace>
 kerf::decidedOps(ModelOp model, const StepModel &step) {
   llvm::MapVector<Operation *, LayerPlace> decided;
@@ -189,13 +202,18 @@ kerf::decidedOps(ModelOp model, const StepModel &step) {
     bool makesWeight =
         op->getNumResults() == 1 &&
         (isMadeOfFrozen(op->getResult(0)) || isWeightCopy(op->getResult(0)));
-    // Of activations whose batch is part of another dimension, or summed.
-    bool isMerged =
-        layer.phase != LayerPhase::WeightGradient &&
-        llvm::any_of(op->getOperands(), [&](Value operand) {
-          Operation *maker = operand.getDefiningOp();
-          return isa_and_nonnull<RepeatOp>(maker) || decided.count(maker);
-        });
+    // Of activations whose batch is part of another dimension, summed, or of
+    // one sequence: that is a factor of no op. What reads gradients of weights
+    // follows them.
+    bool isAlone = step.batch == 1;
+    bool isMerged = (layer.phase != LayerPhase::WeightGradient ||
+                     (isAlone && sumsRows(layer))) &&
+                    llvm::any_of(op->getOperands(), [&](Value operand) {
+                      Operation *maker = operand.getDefiningOp();
+                      return isa_and_nonnull<RepeatOp>(maker) ||
+                             decided.count(maker) ||
+                             (isAlone && isOfLoop(operand));
+                    });
     if (hasBatch || makesWeight || isMerged)
       decided[op] = place;
   }
