@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 import gpu_kerf  # noqa: E402
 import gpu_tables  # noqa: E402
 import gpu_torch  # noqa: E402
-from gpu_models import MODELS, TINY, replaced  # noqa: E402
+from gpu_models import MODELS, TINY, chosen, replaced, unknown  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "peers"))
@@ -106,6 +106,14 @@ class AnyOrder(unittest.TestCase):
 
 
 class Models(unittest.TestCase):
+    def test_fused_ones_are_imported_so(self):
+        models = chosen(["llama-1b", "llama-1b+fused"], is_tiny=False)
+        each, fused = models["llama-1b"], models["llama-1b+fused"]
+        self.assertEqual(each.config(), fused.config())
+        self.assertNotIn("--fuse-projections", each.import_options())
+        self.assertIn("--fuse-projections", fused.import_options())
+        self.assertEqual(unknown(["llama-1b+fused", "moe-1b", "llama+fused"]), ["llama+fused"])
+
     def test_tiny_models_have_the_same_kind(self):
         for name, model in MODELS.items():
             tiny, large = TINY[name].config(), model.config()

@@ -36,7 +36,7 @@ from pathlib import Path
 import gpu_kerf
 import gpu_tables
 from gpu_kerf import not_run
-from gpu_models import MODELS, chosen
+from gpu_models import MODELS, chosen, unknown
 from gpu_torch import TorchSide
 from training import BIN, ROOT
 
@@ -274,7 +274,7 @@ def arguments():
     parser.add_argument("--json", type=Path, help="the record that is written, or read")
     parser.add_argument("--add", action="store_true", help="keep the rows of --json's other models")
     parser.add_argument("--root", type=Path, default=ROOT, help="of the pages, with --write and --check")
-    parser.add_argument("--models", default=",".join(MODELS), help="names by comma")
+    parser.add_argument("--models", default=",".join(MODELS), help="names by comma; llama-1b+fused: its projections fused")
     parser.add_argument("--tiny", action="store_true", help="the models scaled down, for a simulator")
     parser.add_argument("--gpu", help="as for kerfc (default: the GPU's)")
     parser.add_argument("--cluster", help="description with peak and speeds (default: by the GPU's name)")
@@ -293,9 +293,8 @@ def arguments():
     if args.compiled and not (args.compiled / ABOUT).exists():
         parser.error(f"--compiled: '{args.compiled}' was not written by --compile")
     args.models = [name for name in args.models.split(",") if name]
-    unknown = [name for name in args.models if name not in MODELS]
-    if unknown:
-        parser.error(f"--models: unknown '{unknown[0]}', expected names of: {', '.join(MODELS)}")
+    if wrong := unknown(args.models):
+        parser.error(f"--models: unknown '{wrong[0]}', expected names of: {', '.join(MODELS)}")
     if args.rounds < 1 or args.minutes <= 0:
         parser.error("--rounds and --minutes: expected more than 0")
     return args

@@ -122,7 +122,7 @@ def compile_model(name, model, gpu, cluster, folder):
     config, text = folder / f"{stem}.json", folder / f"{stem}.mlir"
     artifact, explained = folder / f"{stem}.kerf", folder / f"{stem}-explained.json"
     config.write_text(json.dumps(model.config()))
-    run([BIN / "kerf-import", config, "--batch", model.batch, "--seq", model.seq, "-o", text])
+    run([BIN / "kerf-import", config, *model.import_options(), "-o", text])
     start = time.perf_counter()
     command = [BIN / "kerfc", text, "--target=cuda", f"--gpu={gpu}", "--precision=bf16"]
     command += [f"--cluster={cluster}", "--devices=1", f"--explain-json={explained}", "-o", artifact]

@@ -39,12 +39,17 @@ def replaced(variant, word):
 @dataclasses.dataclass(frozen=True)
 class Model:
     """`base` of examples/models with `fields` of its config.json changed; a step has
-    `batch` sequences of `seq` tokens."""
+    `batch` sequences of `seq` tokens. With `fuses` layers of one input are one matmul."""
 
     base: str
     seq: int
     batch: int
     fields: dict = dataclasses.field(default_factory=dict)
+    fuses: bool = False
+
+    def import_options(self):
+        """Of kerf-import, beside the config."""
+        return ["--batch", self.batch, "--seq", self.seq, *["--fuse-projections"] * self.fuses]
 
     def config(self):
         """The configuration without dropout, of which all peers are free."""
@@ -93,7 +98,19 @@ TINY = {
 }
 
 
+FUSED = "+fused"  # behind a name: the same model, imported so
+
+
+def unknown(names):
+    """Names of no model."""
+    return [name for name in names if name.removesuffix(FUSED) not in MODELS]
+
+
+def model_of(name, models):
+    return dataclasses.replace(models[name.removesuffix(FUSED)], fuses=name.endswith(FUSED))
+
+
 def chosen(names, is_tiny):
     """Models of these names, as they are or scaled down."""
     models = TINY if is_tiny else MODELS
-    return {name + "-tiny" * is_tiny: models[name] for name in names}
+    return {name + "-tiny" * is_tiny: model_of(name, models) for name in names}

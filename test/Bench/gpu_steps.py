@@ -8,6 +8,7 @@ Compiles the models of gpu_models.py for one H200, as gpu.py does, and counts th
 of a step: those that a GPU launches, those in the routing of a layer, the bytes that
 others than products and attention move, the workspace, and the step that the planner
 expects. Nothing is run, so no GPU is needed. --kernels prints a line per kernel instead.
+llama-1b+fused is llama-1b with kerf-import --fuse-projections.
 --write puts the table into docs/hardware.md, --check compares it with that; a step of
 Kerf that changes the table says so there.
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gpu_kerf import BIN, PRODUCTS, ROOT, Failed, run  # noqa: E402
-from gpu_models import MODELS, chosen  # noqa: E402
+from gpu_models import MODELS, chosen, unknown  # noqa: E402
 from gpu_program import commands_of  # noqa: E402
 
 PAGE = ROOT / "docs/hardware.md"
@@ -34,13 +35,12 @@ HEAD = [
 ROUTING = {"route", "assign_slots", "dispatch", "route_backward", "combine_weight_gradient"}
 
 
-def compiled(name, model, folder, fuses):
+def compiled(name, model, folder):
     """The commands of a step, bytes of its workspaces, and its predicted seconds."""
     config, text = folder / f"{name}.json", folder / f"{name}.mlir"
     artifact, plan = folder / f"{name}.kerf", folder / f"{name}-plan.json"
     config.write_text(json.dumps(model.config()))
-    options = ["--fuse-projections"] * fuses
-    run([BIN / "kerf-import", config, "--batch", model.batch, "--seq", model.seq, *options, "-o", text])
+    run([BIN / "kerf-import", config, *model.import_options(), "-o", text])
     command = [BIN / "kerfc", text, "--target=cuda", "--gpu=sm_90", "--precision=bf16", "--devices=1"]
     command += [f"--cluster={ROOT / 'examples/clusters/hgx-h200.yaml'}", f"--explain-json={plan}", "-o", artifact]
     run(command)
@@ -50,9 +50,9 @@ def compiled(name, model, folder, fuses):
     return commands, workspace, json.loads(plan.read_text())["time"]["step_sec"]
 
 
-def row_of(name, model, folder, fuses):
+def row_of(name, model, folder):
     """A line of the table."""
-    commands, workspace, step = compiled(name, model, folder, fuses)
+    commands, workspace, step = compiled(name, model, folder)
     outside = [c for c in commands if c.kind not in PRODUCTS]
     layers = next(v for k, v in model.config().items() if k in ("n_layer", "num_hidden_layers"))
     routing = sum(c.times for c in outside if c.name in ROUTING)
@@ -69,17 +69,17 @@ def row_of(name, model, folder, fuses):
     return "| " + " | ".join(cells) + " |\n"
 
 
-def table(models, folder, fuses):
+def table(models, folder):
     head = "| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD) + "\n"
-    return head + "".join(row_of(name, model, folder, fuses) for name, model in models.items())
+    return head + "".join(row_of(name, model, folder) for name, model in models.items())
 
 
-def kernels(models, folder, fuses):
+def kernels(models, folder):
     """A line per kernel that is no product: runs in a step and bytes."""
     text = ""
     for name, model in models.items():
         runs, moved = Counter(), Counter()
-        for c in compiled(name, model, folder, fuses)[0]:
+        for c in compiled(name, model, folder)[0]:
             if c.kind not in PRODUCTS:
                 runs[c.name] += c.times
                 moved[c.name] += c.times * c.bytes
@@ -107,17 +107,13 @@ def main():
     action = parser.add_mutually_exclusive_group()
     for option in ("--kernels", "--write", "--check"):
         action.add_argument(option, action="store_true")
-    parser.add_argument("--fuse-projections", action="store_true", help="import the models with this option")
     options = parser.parse_args()
-    if options.fuse_projections and (options.write or options.check):
-        parser.error("--write and --check are of models without --fuse-projections")
     names = list(MODELS) if options.write or options.check else options.models.split(",")
-    if unknown := [name for name in names if name not in MODELS]:
-        parser.error(f"--models: unknown '{unknown[0]}', expected names of: {', '.join(MODELS)}")
+    if wrong := unknown(names):
+        parser.error(f"--models: unknown '{wrong[0]}', expected names of: {', '.join(MODELS)}")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            models, make = chosen(names, False), kernels if options.kernels else table
-            text = make(models, Path(folder), options.fuse_projections)
+            text = (kernels if options.kernels else table)(chosen(names, False), Path(folder))
         except Failed as problem:
             sys.exit(f"error: {problem}")
     if options.write or options.check:
