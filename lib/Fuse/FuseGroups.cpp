@@ -1,14 +1,10 @@
 //===- FuseGroups.cpp - which kernels become one --------------------------===//
 //
-// Problem: kernels of one op each read and write every value through memory.
-// Idea: join kernels whose loops are the same, producers with readers and
-// readers of one tensor with each other, when no other op stands between.
-// Steps, per block: build the graph of ops; visit kernels in order and try to
-// join each with the groups it reads from, then with groups that read what it
-// reads; then each copy of a tensor with its turned copy; a join is legal when
-// the graph of groups stays acyclic; sort the block by groups; build one kernel
-// per group.
-// Cost: (kernels)^2 searches of the graph of a block, some hundred ops.
+// Which kernels are joined is decided on plain data (kerf/Kernels/Groups.h), as
+// the planner decides it, too.
+// Steps, per block: write its ops as plain data; find groups; give each group
+// the values that are cheaper made again than read; sort the block by groups;
+// build one kernel per group.
 //
 //   n = layer_norm x; a = add n, y; m = linear a: {layer_norm, add} join; the
 //   linear is no kernel and ends the group.
@@ -18,6 +14,7 @@
 #include "Classify.h"
 
 #include "kerf/Fuse/Passes.h"
+#include "kerf/Kernels/Groups.h"
 
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/IRMapping.h"
@@ -39,29 +36,24 @@ using namespace mlir;
 using namespace kerf;
 
 namespace {
-/// Pointers that a kernel may take: more are slow to pass and rare.
-constexpr size_t kMaxArguments = 40;
-
-/// The ops of a block and who must come before whom.
+/// The ops of a block, as plain data, and their groups.
 struct BlockGraph {
   llvm::SmallVector<Operation *> ops;
   llvm::DenseMap<Operation *, unsigned> ids;
-  llvm::SmallVector<llvm::SetVector<unsigned>> preds;
-  /// Group of each op, the id of its first member.
-  llvm::SmallVector<unsigned> group;
-  llvm::SmallVector<KernelSpace> spaces;
+  kernels::Graph plain;
+  /// Group of each op, the id of its first member, and groups in their order.
+  std::vector<int> group, order;
 
   BlockGraph(Block &block, bool gathers);
-  /// The op of this block that makes a value, or -1.
-  int64_t producer(Value value, Block &block) const;
+  void find(bool turned);
   llvm::SmallVector<unsigned> members(unsigned of) const;
-  /// True if something outside both groups lies on a way from one to the other.
-  bool joinMakesCycle(unsigned a, unsigned b) const;
-  bool isReachable(unsigned from, unsigned to, bool skipDirect) const;
-  bool canJoin(unsigned a, unsigned b) const;
-  void join(unsigned a, unsigned b);
-  /// Groups in an order that respects all edges, earliest first op first.
-  llvm::SmallVector<unsigned> sortedGroups() const;
+
+private:
+  int tensorOf(Value value);
+  void addOp(unsigned id, bool gathers);
+
+  Block &block;
+  llvm::DenseMap<Value, int> tensors;
 };
 } // namespace
 
@@ -93,105 +85,96 @@ static KernelSpace spaceOf(spmd::FusedOp fused, bool gathers) {
   return {KernelKind::Pointwise, llvm::to_vector(shape), /*looksUp=*/true};
 }
 
-BlockGraph::BlockGraph(Block &block, bool gathers) {
+/// True for what the end of a block reads.
+static bool leaves(Value value, Block &block) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return block.findAncestorOpInBlock(*user) == block.getTerminator();
+  });
+}
+
+int BlockGraph::tensorOf(Value value) {
+  auto [at, isNew] = tensors.insert({value, plain.tensors.size()});
+  if (isNew) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    kernels::Tensor tensor;
+    if (type)
+      tensor.shape.assign(type.getShape().begin(), type.getShape().end());
+    tensor.leaves = leaves(value, block);
+    plain.tensors.push_back(tensor);
+  }
+  return at->second;
+}
+
+/// What an op reads, and the ops in its regions, and what it makes.
+void BlockGraph::addOp(unsigned id, bool gathers) {
+  Operation *op = ops[id];
+  kernels::Node node;
+  auto fused = dyn_cast<spmd::FusedOp>(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    bool isTurned = fused && isReadTurned(fused.getBody().front().getArgument(
+                                 operand.getOperandNumber()));
+    node.reads.push_back({tensorOf(operand.get()), isTurned});
+  }
+  op->walk([&](Operation *inner) {
+    for (Value operand : inner->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      if (!maker || maker->getBlock() != &block || maker == op)
+        continue;
+      int before = ids.lookup(maker);
+      if (!llvm::is_contained(node.before, before))
+        node.before.push_back(before);
+      if (inner != op)
+        node.reads.push_back({tensorOf(operand)});
+    }
+  });
+  for (Value result : op->getResults())
+    node.writes.push_back(tensorOf(result));
+  if (fused) {
+    KernelSpace space = spaceOf(fused, gathers);
+    node.isKernel = space.kind != KernelKind::Other;
+    node.isPointwise = space.kind == KernelKind::Pointwise;
+    node.looksUp = space.looksUp;
+    node.space.assign(space.shape.begin(), space.shape.end());
+  }
+  plain.nodes.push_back(std::move(node));
+}
+
+BlockGraph::BlockGraph(Block &block, bool gathers) : block(block) {
   for (Operation &op : block.without_terminator()) {
     ids[&op] = ops.size();
     ops.push_back(&op);
   }
-  preds.resize(ops.size());
-  spaces.resize(ops.size());
-  int64_t lastOrdered = -1;
+  int lastOrdered = -1;
   for (auto [id, op] : llvm::enumerate(ops)) {
-    op->walk([&](Operation *inner) {
-      for (Value operand : inner->getOperands())
-        if (int64_t p = producer(operand, block); p >= 0 && p != int64_t(id))
-          preds[id].insert(p);
-    });
-    if (isOrdered(op)) {
-      if (lastOrdered >= 0)
-        preds[id].insert(lastOrdered);
-      lastOrdered = id;
-    }
-    if (auto fused = dyn_cast<spmd::FusedOp>(op))
-      spaces[id] = spaceOf(fused, gathers);
-    group.push_back(id);
+    addOp(id, gathers);
+    if (!isOrdered(op))
+      continue;
+    auto &before = plain.nodes.back().before;
+    if (lastOrdered >= 0 && !llvm::is_contained(before, lastOrdered))
+      before.push_back(lastOrdered);
+    lastOrdered = static_cast<int>(id);
   }
 }
 
-int64_t BlockGraph::producer(Value value, Block &block) const {
-  Operation *def = value.getDefiningOp();
-  if (!def || def->getBlock() != &block)
-    return -1;
-  return ids.lookup(def);
+void BlockGraph::find(bool turned) {
+  kernels::Grouping grouping(plain);
+  grouping.find(turned);
+  group = grouping.groups();
+  order = grouping.sorted();
 }
 
 llvm::SmallVector<unsigned> BlockGraph::members(unsigned of) const {
   llvm::SmallVector<unsigned> found;
   for (unsigned id = of; id < ops.size(); ++id)
-    if (group[id] == of)
+    if (group[id] == static_cast<int>(of))
       found.push_back(id);
   return found;
-}
-
-bool BlockGraph::isReachable(unsigned from, unsigned to,
-                             bool skipDirect) const {
-  // Backwards from `to` over groups.
-  llvm::SmallVector<unsigned> stack;
-  llvm::DenseSet<unsigned> seen;
-  auto push = [&](unsigned g, bool first) {
-    for (unsigned member : members(g))
-      for (unsigned p : preds[member]) {
-        unsigned next = group[p];
-        if (next == g || (first && skipDirect && next == from))
-          continue;
-        if (seen.insert(next).second)
-          stack.push_back(next);
-      }
-  };
-  push(to, true);
-  while (!stack.empty()) {
-    unsigned g = stack.pop_back_val();
-    if (g == from)
-      return true;
-    push(g, false);
-  }
-  return false;
-}
-
-bool BlockGraph::joinMakesCycle(unsigned a, unsigned b) const {
-  return isReachable(a, b, true) || isReachable(b, a, true);
 }
 
 /// True for a kernel that reads something turned.
 static bool readsTurned(Operation *kernel) {
   Block &body = cast<spmd::FusedOp>(kernel).getBody().front();
   return llvm::any_of(body.getArguments(), isReadTurned);
-}
-
-/// True if what `reader` reads of `maker` is whole or one value per row, and
-/// not turned: sums over rows are complete only when all rows are done.
-static bool isRowFlow(Operation *maker, Operation *reader,
-                      llvm::ArrayRef<int64_t> space) {
-  Block &body = cast<spmd::FusedOp>(reader).getBody().front();
-  return llvm::all_of(reader->getOpOperands(), [&](OpOperand &operand) {
-    if (operand.get().getDefiningOp() != maker)
-      return true;
-    llvm::ArrayRef<int64_t> shape = typeOf(operand.get()).getShape();
-    return !isReadTurned(body.getArgument(operand.getOperandNumber())) &&
-           (shape == space || (!space.empty() && shape == space.drop_back()));
-  });
-}
-
-/// True if the loops of two kernels can be one: rows and columns are of what is
-/// read straight.
-static bool haveOneSpace(Operation *x, const KernelSpace &ofX, Operation *y,
-                         const KernelSpace &ofY) {
-  bool isPointwise =
-      ofX.kind == KernelKind::Pointwise && ofY.kind == KernelKind::Pointwise;
-  return ofX.kind != KernelKind::Other && ofY.kind != KernelKind::Other &&
-         ofX.shape == ofY.shape &&
-         (isPointwise ||
-          (!readsTurned(x) && !readsTurned(y) && !ofX.looksUp && !ofY.looksUp));
 }
 
 /// Values that the members read from outside and make for the outside.
@@ -210,128 +193,6 @@ static void findBorder(llvm::ArrayRef<Operation *> members,
   }
 }
 
-bool BlockGraph::canJoin(unsigned a, unsigned b) const {
-  llvm::SmallVector<unsigned> ofA = members(a), ofB = members(b);
-  llvm::SmallVector<Operation *> both;
-  for (unsigned id : llvm::concat<unsigned>(ofA, ofB))
-    both.push_back(ops[id]);
-  if (!llvm::all_of(both, llvm::IsaPred<spmd::FusedOp>))
-    return false;
-  for (unsigned x : ofA)
-    for (unsigned y : ofB)
-      if (!haveOneSpace(ops[x], spaces[x], ops[y], spaces[y]) ||
-          !isRowFlow(ops[x], ops[y], spaces[x].shape) ||
-          !isRowFlow(ops[y], ops[x], spaces[x].shape))
-        return false;
-  llvm::SetVector<Value> reads, results;
-  findBorder(both, reads, results);
-  return reads.size() + results.size() <= kMaxArguments &&
-         !joinMakesCycle(a, b);
-}
-
-void BlockGraph::join(unsigned a, unsigned b) {
-  unsigned first = std::min(a, b), second = std::max(a, b);
-  for (unsigned &g : group)
-    if (g == second)
-      g = first;
-}
-
-llvm::SmallVector<unsigned> BlockGraph::sortedGroups() const {
-  llvm::SmallVector<unsigned> order;
-  llvm::DenseSet<unsigned> done;
-  std::function<void(unsigned)> visit = [&](unsigned g) {
-    if (!done.insert(g).second)
-      return;
-    for (unsigned member : members(g))
-      for (unsigned p : preds[member])
-        if (group[p] != g)
-          visit(group[p]);
-    order.push_back(g);
-  };
-  for (unsigned id = 0; id < ops.size(); ++id)
-    visit(group[id]);
-  return order;
-}
-
-//===----------------------------------------------------------------------===//
-// Deciding
-//===----------------------------------------------------------------------===//
-
-static void joinProducers(BlockGraph &graph, unsigned id) {
-  // The last producers first: they are the nearest.
-  for (unsigned p : llvm::reverse(graph.preds[id].getArrayRef()))
-    if (graph.group[p] != graph.group[id] &&
-        graph.canJoin(graph.group[p], graph.group[id]))
-      graph.join(graph.group[p], graph.group[id]);
-}
-
-/// True if both read one tensor as large as their space.
-static bool shareInput(const BlockGraph &graph, unsigned a, unsigned b) {
-  for (Value x : graph.ops[a]->getOperands())
-    if (typeOf(x).getShape() ==
-            llvm::ArrayRef<int64_t>(graph.spaces[a].shape) &&
-        llvm::is_contained(graph.ops[b]->getOperands(), x))
-      return true;
-  return false;
-}
-
-static void joinSiblings(BlockGraph &graph, unsigned id) {
-  for (unsigned other = 0; other < id; ++other)
-    if (isa<spmd::FusedOp>(graph.ops[other]) &&
-        graph.group[other] != graph.group[id] && shareInput(graph, other, id) &&
-        graph.canJoin(graph.group[other], graph.group[id]))
-      graph.join(graph.group[other], graph.group[id]);
-}
-
-/// The tensor that the members of a group read from outside, if what else they
-/// read are scalars and all are elementwise; else null.
-static Value copiedBy(const BlockGraph &graph, unsigned group) {
-  Value copied;
-  for (unsigned id : graph.members(group)) {
-    Operation *op = graph.ops[id];
-    if (!isa<spmd::FusedOp>(op) ||
-        graph.spaces[id].kind != KernelKind::Pointwise ||
-        graph.spaces[id].looksUp)
-      return {};
-    for (Value x : op->getOperands()) {
-      auto maker = graph.ids.find(x.getDefiningOp());
-      bool isInner =
-          maker != graph.ids.end() && graph.group[maker->second] == group;
-      if (isInner || typeOf(x).getRank() == 0)
-        continue;
-      if (copied && copied != x)
-        return {};
-      copied = x;
-    }
-  }
-  return copied;
-}
-
-static bool turnsCopy(const BlockGraph &graph, unsigned group) {
-  return llvm::any_of(graph.members(group),
-                      [&](unsigned id) { return readsTurned(graph.ops[id]); });
-}
-
-/// Joins a kernel that copies a tensor, rounded or scaled, with one that makes
-/// a turned copy of it: a square of it is read once and written twice.
-static void joinTurned(BlockGraph &graph, unsigned turned) {
-  Value x = copiedBy(graph, turned);
-  if (!x || !turnsCopy(graph, turned))
-    return;
-  for (Operation *user : x.getUsers()) {
-    auto found = graph.ids.find(user);
-    if (found == graph.ids.end() || graph.group[found->second] == turned)
-      continue;
-    unsigned other = graph.group[found->second];
-    if (copiedBy(graph, other) == x && !turnsCopy(graph, other) &&
-        graph.spaces[other].shape == typeOf(x).getShape() &&
-        !graph.joinMakesCycle(turned, other)) {
-      graph.join(turned, other);
-      return;
-    }
-  }
-}
-
 //===----------------------------------------------------------------------===//
 // Values that each kernel makes again
 //===----------------------------------------------------------------------===//
@@ -341,8 +202,8 @@ static void joinTurned(BlockGraph &graph, unsigned turned) {
 static Value chainInput(const BlockGraph &graph, unsigned id) {
   auto fused = dyn_cast<spmd::FusedOp>(graph.ops[id]);
   if (!fused || fused->getNumResults() != 1 ||
-      graph.spaces[id].kind != KernelKind::Pointwise ||
-      graph.spaces[id].looksUp || readsTurned(fused) ||
+      !graph.plain.nodes[id].isPointwise || graph.plain.nodes[id].looksUp ||
+      readsTurned(fused) ||
       !fused.getBody().front().getOps<RandomUniformOp>().empty())
     return {};
   Value input;
@@ -400,9 +261,12 @@ private:
       return copy->second;
     auto found = graph.ids.find(user);
     if (found == graph.ids.end() || !isa<spmd::FusedOp>(user) ||
-        readsTurned(user) ||
-        !haveOneSpace(graph.ops[id], graph.spaces[id], user,
-                      graph.spaces[found->second]))
+        readsTurned(user))
+      return -1;
+    const kernels::Node &own = graph.plain.nodes[id];
+    const kernels::Node &reader = graph.plain.nodes[found->second];
+    if (!own.isKernel || !reader.isKernel || own.space != reader.space ||
+        !kernels::haveOneLoop(own, reader))
       return -1;
     return graph.group[found->second];
   }
@@ -492,10 +356,10 @@ static Operation *buildGroup(llvm::ArrayRef<Operation *> members,
 }
 
 /// Puts the ops of the block in the order of the groups and builds them.
-static void rebuild(BlockGraph &graph, Block &block) {
+static void rebuild(const BlockGraph &graph, Block &block) {
   Operation *terminator = block.getTerminator();
   llvm::SmallVector<llvm::SmallVector<Operation *>> groups;
-  for (unsigned g : graph.sortedGroups()) {
+  for (int g : graph.order) {
     llvm::SmallVector<Operation *> members;
     for (unsigned id : graph.members(g))
       members.push_back(graph.ops[id]);
@@ -602,32 +466,25 @@ struct FuseGroups : kerf::impl::FuseGroupsPassBase<FuseGroups> {
 
   BlockGraph grouped(Block &block) {
     BlockGraph graph(block, gathers);
-    for (unsigned id = 0; id < graph.ops.size(); ++id)
-      if (isa<spmd::FusedOp>(graph.ops[id]))
-        joinProducers(graph, id);
-    for (unsigned id = 0; id < graph.ops.size(); ++id)
-      if (isa<spmd::FusedOp>(graph.ops[id]))
-        joinSiblings(graph, id);
-    for (unsigned id = 0; turned && id < graph.ops.size(); ++id)
-      if (graph.group[id] == id)
-        joinTurned(graph, id);
+    graph.find(turned);
     return graph;
   }
 
   void fuseBlock(Block &block) {
     if (gathers)
       absorbTables(block);
-    BlockGraph graph = grouped(block);
-    if (ChainRepeater(graph).run()) {
-      eraseUnread(block);
-      graph = grouped(block);
-    }
     auto kernels = [&] {
       return std::distance(block.op_begin<spmd::FusedOp>(),
                            block.op_end<spmd::FusedOp>());
     };
     [[maybe_unused]] int64_t before = llvm::DebugFlag ? kernels() : 0;
-    rebuild(graph, block);
+    BlockGraph graph = grouped(block);
+    if (ChainRepeater(graph).run()) {
+      eraseUnread(block);
+      rebuild(grouped(block), block);
+    } else {
+      rebuild(graph, block);
+    }
     LDBG() << "a block of " << before << " kernels has " << kernels();
   }
 };

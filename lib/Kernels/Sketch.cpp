@@ -1,15 +1,12 @@
 //===- Sketch.cpp - nodes, tensors and when they live ---------------------===//
 
 #include "kerf/Kernels/Sketch.h"
+#include "kerf/Kernels/Groups.h"
 #include "kerf/Support/UnitRows.h"
-
-#include "llvm/ADT/BitVector.h"
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
-#include <set>
 
 using namespace kerf;
 using namespace kerf::program_sketch;
@@ -93,320 +90,174 @@ Lives program_sketch::livesOf(const Body &body) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The nodes of a body and who must come before whom.
-class Joiner {
-public:
-  explicit Joiner(const Body &body) : body(body) {
-    size_t count = body.nodes.size();
-    groups.resize(count);
-    std::iota(groups.begin(), groups.end(), 0);
-    readers.resize(body.tensors.size());
-    std::vector<int> makers(body.tensors.size(), -1);
-    for (size_t i = 0; i < count; ++i) {
-      std::vector<int> &before = earlier.emplace_back();
-      llvm::BitVector &all = ancestors.emplace_back(count);
-      for (int tensor : body.nodes[i].reads) {
-        readers[tensor].push_back(static_cast<int>(i));
-        int maker = makers[tensor];
-        if (maker < 0 || llvm::is_contained(before, maker))
-          continue;
-        before.push_back(maker);
-        all.set(maker);
-        all |= ancestors[maker];
-      }
-      for (int tensor : body.nodes[i].writes)
-        makers[tensor] = i;
-      spaces.push_back(spaceOf(body.nodes[i]));
-      members.push_back({static_cast<int>(i)});
-    }
-  }
-
-  /// Puts the nodes into groups; those that copy a tensor beside those that
-  /// make turned copies of it, where `turned` says so.
-  void find(bool turned) {
-    for (size_t i = 0; i < body.nodes.size(); ++i)
-      if (body.nodes[i].gathers)
-        absorbTable(i);
-    for (size_t i = 0; i < body.nodes.size(); ++i)
-      for (int maker : llvm::reverse(earlier[i]))
-        tryJoin(maker, i);
-    for (size_t i = 0; i < body.nodes.size(); ++i)
-      for (size_t other = 0; other < i; ++other)
-        if (shareInput(other, i))
-          tryJoin(other, i);
-    for (size_t i = 0; turned && i < body.nodes.size(); ++i)
-      if (int tensor = copiedBy(i); tensor >= 0 && turnsCopy(i))
-        for (int reader : readers[tensor])
-          if (joinTurned(i, groups[reader], tensor))
-            break;
-  }
-
-  /// One node per group, in an order that respects who reads whom.
-  std::vector<Node> joined() const {
-    std::vector<Node> nodes;
-    std::set<int> done;
-    std::function<void(int)> visit = [&](int group) {
-      if (!done.insert(group).second)
-        return;
-      for (int member : members[group])
-        for (int maker : earlier[member])
-          visit(groups[maker]);
-      nodes.push_back(merge(members[group]));
-    };
-    for (size_t i = 0; i < groups.size(); ++i)
-      visit(groups[i]);
-    return nodes;
-  }
-
-  /// Of each node: the first of its group.
-  const std::vector<int> &groupsOfNodes() const { return groups; }
-
-private:
-  const Body &body;
-  std::vector<std::vector<int>> earlier; ///< nodes that a node reads from
-  std::vector<llvm::SmallVector<int, 4>> readers; ///< of each tensor
-  std::vector<int> groups;   ///< of each node: its first member
-  std::vector<Sizes> spaces; ///< empty: joins nothing
-  /// By group: its nodes in their order, and the groups that come before it.
-  std::vector<llvm::SmallVector<int, 4>> members;
-  std::vector<llvm::BitVector> ancestors;
-
-  /// Whole, rows, columns or a scalar.
-  template <typename Dims>
-  static bool fitsIn(const Dims &own, const Dims &space) {
-    llvm::ArrayRef all(space);
-    return own.empty() || own == space ||
-           (!all.empty() && (all.drop_back() == llvm::ArrayRef(own) ||
-                             all.take_back() == llvm::ArrayRef(own)));
-  }
-
-  /// True for a kernel that reads its operand turned.
-  static bool isTurned(const Node &node) {
-    return node.op && node.op->name == "transpose";
-  }
-
-  /// True where elements do not mix: no rows are needed whole.
-  static bool isPointwise(const Node &node) {
-    return !node.op ||
-           llvm::all_of(node.op->factors, [](const LayerFactor &own) {
-             return own.factor.kind == FactorKind::Parallel;
-           });
-  }
-
-  /// A tensor that a node reads or writes.
-  struct Use {
-    const Sizes *shape;
-    const TensorFactors *factors; ///< null: an epilogue brought it
-    double elements;
-  };
-
-  llvm::SmallVector<Use, 8> usesOf(const Node &node) const {
-    llvm::SmallVector<Use, 8> uses;
-    for (auto [tensors, factors] :
-         {std::make_pair(llvm::ArrayRef(node.reads),
-                         llvm::ArrayRef(node.readFactors)),
-          std::make_pair(llvm::ArrayRef(node.writes),
-                         llvm::ArrayRef(node.writeFactors))})
-      for (auto [k, tensor] : llvm::enumerate(tensors)) {
-        const Sizes &shape = body.tensors[tensor].shape;
-        double elements = 1;
-        for (int64_t size : shape)
-          elements *= double(size);
-        uses.push_back(
-            {&shape, k < factors.size() ? factors[k] : nullptr, elements});
-      }
-    return uses;
-  }
-
-  /// Sizes alone may agree by chance: of as many sequences as tokens, a sum
-  /// over sequences is as large as one over channels.
-  static bool fits(const Use &own, const Use &largest) {
-    return fitsIn(*own.shape, *largest.shape) &&
-           (!own.factors || !largest.factors ||
-            fitsIn(*own.factors, *largest.factors));
-  }
-
-  /// The largest tensor of a kernel, if the others are whole, rows, columns or
-  /// scalars; of one that reads turned, what it makes.
-  Sizes spaceOf(const Node &node) const {
-    if (!node.isKernel || (node.op && node.op->ownLoops))
-      return {};
-    if (isTurned(node) || node.gathers)
-      return body.tensors[node.writes[0]].shape;
-    if (node.op && node.op->name == "unit" &&
-        body.tensors[node.reads[0]].shape.back() < kLeastUnitRow)
-      return {};
-    llvm::SmallVector<Use, 8> uses = usesOf(node);
-    const Use *largest =
-        llvm::max_element(uses, [](const Use &x, const Use &y) {
-          return x.elements < y.elements;
-        });
-    if (largest == uses.end() || !llvm::all_of(uses, [&](const Use &own) {
-          return fits(own, *largest);
-        }))
-      return {};
-    return *largest->shape;
-  }
-
-  /// True if `from` comes before `to` by a way over other groups.
-  bool reaches(int from, int to) const {
-    if (!ancestors[to].test(from))
-      return false;
-    for (int member : members[to])
-      for (int maker : earlier[member])
-        if (int next = groups[maker];
-            next != from && next != to && ancestors[next].test(from))
-          return true;
-    return false;
-  }
-
-  /// Makes one group of two, the first of which has the first member.
-  void join(int first, int second) {
-    for (int member : members[second])
-      groups[member] = first;
-    members[first].append(members[second]);
-    llvm::sort(members[first]);
-    members[second].clear();
-    ancestors[first] |= ancestors[second];
-    ancestors[first].reset(first);
-    ancestors[first].reset(second);
-    for (llvm::BitVector &all : ancestors)
-      if (all.test(first) || all.test(second)) {
-        all |= ancestors[first];
-        all.set(first);
-        all.reset(second);
-      }
-  }
-
-  /// The tensor that all members of a group read from outside, if what else
-  /// they read are scalars and all are elementwise kernels; else -1.
-  int copiedBy(int group) const {
-    int copied = -1;
-    for (int member : members[group]) {
-      const Node &node = body.nodes[member];
-      if (!node.isKernel || !isPointwise(node) || node.gathers ||
-          (node.op && node.op->ownLoops))
-        return -1;
-      for (int tensor : node.reads) {
-        bool isOwn = llvm::any_of(members[group], [&](int maker) {
-          return llvm::is_contained(body.nodes[maker].writes, tensor);
-        });
-        if (isOwn || body.tensors[tensor].shape.empty())
-          continue;
-        if (copied >= 0 && copied != tensor)
-          return -1;
-        copied = tensor;
-      }
-    }
-    return copied;
-  }
-
-  bool turnsCopy(int group) const {
-    return llvm::any_of(members[group], [&](int member) {
-      return isTurned(body.nodes[member]);
-    });
-  }
-
-  bool joinTurned(int turned, int other, int tensor) {
-    if (other == turned || copiedBy(other) != tensor || turnsCopy(other) ||
-        spaces[other] != body.tensors[tensor].shape)
-      return false;
-    int first = std::min(turned, other), second = std::max(turned, other);
-    if (reaches(first, second) || reaches(second, first))
-      return false;
-    join(first, second);
-    spaces[first].clear();
-    return true;
-  }
-
-  /// True if all that one node reads of the other is whole or one per row, and
-  /// not turned.
-  bool flows(int maker, int reader) const {
-    const Sizes &space = spaces[maker];
-    return llvm::all_of(body.nodes[reader].reads, [&](int tensor) {
-      const Sizes &shape = body.tensors[tensor].shape;
-      return !llvm::is_contained(body.nodes[maker].writes, tensor) ||
-             (!isTurned(body.nodes[reader]) &&
-              (shape == space ||
-               llvm::ArrayRef(space).drop_back() == llvm::ArrayRef(shape)));
-    });
-  }
-
-  /// True if the loops of two nodes with one space can be one: rows and columns
-  /// are of what is read straight, and not of rows that are looked up.
-  bool haveOneLoop(int a, int b) const {
-    const Node &x = body.nodes[a], &y = body.nodes[b];
-    auto isElementwise = [](const Node &node) {
-      return node.gathers || isPointwise(node);
-    };
-    return (!isTurned(x) && !isTurned(y) && !x.gathers && !y.gathers) ||
-           (isElementwise(x) && isElementwise(y));
-  }
-
-  /// A sum whose rows only node `at` looks up joins it.
-  void absorbTable(int at) {
-    int table = body.nodes[at].reads[0];
-    for (int maker : earlier[at]) {
-      const Node &node = body.nodes[maker];
-      if (!node.isKernel || !node.op || node.op->name != "add" ||
-          node.writes.size() != 1 || node.writes[0] != table ||
-          readers[table].size() != 1)
-        continue;
-      spaces[maker] = spaces[at];
-      join(maker, at);
-      return;
-    }
-  }
-
-  void tryJoin(int a, int b) {
-    int first = std::min(groups[a], groups[b]),
-        second = std::max(groups[a], groups[b]);
-    // All members of a group have one space.
-    if (first == second || spaces[first].empty() ||
-        spaces[first] != spaces[second])
-      return;
-    for (int x : members[first])
-      for (int y : members[second])
-        if (!haveOneLoop(x, y) || !flows(x, y) || !flows(y, x))
-          return;
-    if (reaches(first, second) || reaches(second, first))
-      return;
-    join(first, second);
-  }
-
-  bool shareInput(int a, int b) const {
-    return !spaces[a].empty() &&
-           llvm::any_of(body.nodes[a].reads, [&](int tensor) {
-             return body.tensors[tensor].shape == spaces[a] &&
-                    llvm::is_contained(body.nodes[b].reads, tensor);
-           });
-  }
-
-  /// What only members touch is never written down.
-  Node merge(llvm::ArrayRef<int> own) const {
-    Node all = body.nodes[own.front()];
-    if (own.size() == 1)
-      return all;
-    int group = groups[own.front()];
-    llvm::SmallVector<int, 16> made;
-    all.reads.clear();
-    all.writes.clear();
-    for (int member : own)
-      for (int tensor : body.nodes[member].writes) {
-        made.push_back(tensor);
-        bool isRead = llvm::any_of(
-            readers[tensor], [&](int node) { return groups[node] != group; });
-        if (isRead || tensor == body.next)
-          all.writes.push_back(tensor);
-      }
-    for (int member : own)
-      for (int tensor : body.nodes[member].reads)
-        if (!llvm::is_contained(made, tensor))
-          all.reads.push_back(tensor);
-    return all;
-  }
+/// A tensor that a node reads or writes.
+struct Use {
+  const Sizes *shape;
+  const TensorFactors *factors; ///< null: an epilogue brought it
+  double elements;
 };
 } // namespace
+
+/// Whole, rows, columns or a scalar.
+template <typename Dims>
+static bool fitsIn(const Dims &own, const Dims &space) {
+  llvm::ArrayRef all(space);
+  return own.empty() || own == space ||
+         (!all.empty() && (all.drop_back() == llvm::ArrayRef(own) ||
+                           all.take_back() == llvm::ArrayRef(own)));
+}
+
+/// Sizes alone may agree by chance: of as many sequences as tokens, a sum over
+/// sequences is as large as one over channels.
+static bool fits(const Use &own, const Use &largest) {
+  return fitsIn(*own.shape, *largest.shape) &&
+         (!own.factors || !largest.factors ||
+          fitsIn(*own.factors, *largest.factors));
+}
+
+/// True for a kernel that reads its operand turned.
+static bool isTurned(const Node &node) {
+  return node.op && node.op->name == "transpose";
+}
+
+/// True where elements do not mix: no rows are needed whole.
+static bool isPointwise(const Node &node) {
+  return !node.op || llvm::all_of(node.op->factors, [](const LayerFactor &own) {
+    return own.factor.kind == FactorKind::Parallel;
+  });
+}
+
+static llvm::SmallVector<Use, 8> usesOf(const Body &body, const Node &node) {
+  llvm::SmallVector<Use, 8> uses;
+  for (auto [tensors, factors] :
+       {std::make_pair(llvm::ArrayRef(node.reads),
+                       llvm::ArrayRef(node.readFactors)),
+        std::make_pair(llvm::ArrayRef(node.writes),
+                       llvm::ArrayRef(node.writeFactors))})
+    for (auto [k, tensor] : llvm::enumerate(tensors)) {
+      const Sizes &shape = body.tensors[tensor].shape;
+      double elements = 1;
+      for (int64_t size : shape)
+        elements *= double(size);
+      uses.push_back(
+          {&shape, k < factors.size() ? factors[k] : nullptr, elements});
+    }
+  return uses;
+}
+
+/// The largest tensor of a kernel, if the others are whole, rows, columns or
+/// scalars; of one that reads turned, what it makes. Empty: it joins nothing.
+static Sizes spaceOf(const Body &body, const Node &node) {
+  if (!node.isKernel || (node.op && node.op->ownLoops))
+    return {};
+  if (isTurned(node) || node.gathers)
+    return body.tensors[node.writes[0]].shape;
+  if (node.op && node.op->name == "unit" &&
+      body.tensors[node.reads[0]].shape.back() < kLeastUnitRow)
+    return {};
+  llvm::SmallVector<Use, 8> uses = usesOf(body, node);
+  const Use *largest = llvm::max_element(
+      uses, [](const Use &x, const Use &y) { return x.elements < y.elements; });
+  if (largest == uses.end() ||
+      !llvm::all_of(uses, [&](const Use &own) { return fits(own, *largest); }))
+    return {};
+  return *largest->shape;
+}
+
+/// A body as data that knows no layers.
+static kernels::Graph plainOf(const Body &body) {
+  kernels::Graph graph;
+  for (auto [i, tensor] : llvm::enumerate(body.tensors))
+    graph.tensors.push_back({tensor.shape, static_cast<int>(i) == body.next});
+  std::vector<int> makers(body.tensors.size(), -1);
+  for (auto [i, node] : llvm::enumerate(body.nodes)) {
+    kernels::Node &plain = graph.nodes.emplace_back();
+    for (int tensor : node.reads) {
+      plain.reads.push_back({tensor, isTurned(node)});
+      int maker = makers[tensor];
+      if (maker >= 0 && !llvm::is_contained(plain.before, maker))
+        plain.before.push_back(maker);
+    }
+    for (int tensor : node.writes)
+      makers[tensor] = static_cast<int>(i);
+    plain.writes.assign(node.writes.begin(), node.writes.end());
+    plain.space = spaceOf(body, node);
+    plain.isKernel = !plain.space.empty();
+    plain.isPointwise = node.gathers || isPointwise(node);
+    plain.looksUp = node.gathers;
+  }
+  return graph;
+}
+
+/// The nodes that read each tensor of a body.
+static std::vector<llvm::SmallVector<int, 4>> readersOf(const Body &body) {
+  std::vector<llvm::SmallVector<int, 4>> readers(body.tensors.size());
+  for (auto [i, node] : llvm::enumerate(body.nodes))
+    for (int tensor : node.reads)
+      readers[tensor].push_back(static_cast<int>(i));
+  return readers;
+}
+
+namespace {
+/// Joins the kernels of a body.
+struct Joiner {
+  const Body &body;
+  kernels::Graph graph;
+  kernels::Grouping grouping;
+  std::vector<llvm::SmallVector<int, 4>> readers; ///< of each tensor
+
+  Joiner(const Body &body, bool turned)
+      : body(body), graph(plainOf(body)), grouping(graph),
+        readers(readersOf(body)) {
+    for (size_t i = 0; i < body.nodes.size(); ++i)
+      if (body.nodes[i].gathers)
+        absorbTable(static_cast<int>(i));
+    grouping.find(turned);
+  }
+
+  void absorbTable(int at);
+  Node merge(llvm::ArrayRef<int> members) const;
+};
+} // namespace
+
+/// A sum whose rows only node `at` looks up joins it.
+void Joiner::absorbTable(int at) {
+  int table = body.nodes[at].reads[0];
+  for (int maker : graph.nodes[at].before) {
+    const Node &node = body.nodes[maker];
+    if (!node.isKernel || !node.op || node.op->name != "add" ||
+        node.writes.size() != 1 || node.writes[0] != table ||
+        readers[table].size() != 1)
+      continue;
+    grouping.absorb(maker, at);
+    return;
+  }
+}
+
+/// What only members touch is never written down.
+Node Joiner::merge(llvm::ArrayRef<int> members) const {
+  Node all = body.nodes[members.front()];
+  if (members.size() == 1)
+    return all;
+  const std::vector<int> &groups = grouping.groups();
+  int group = groups[members.front()];
+  llvm::SmallVector<int, 16> made;
+  all.reads.clear();
+  all.writes.clear();
+  for (int member : members)
+    for (int tensor : body.nodes[member].writes) {
+      made.push_back(tensor);
+      bool isRead = llvm::any_of(
+          readers[tensor], [&](int node) { return groups[node] != group; });
+      if (isRead || tensor == body.next)
+        all.writes.push_back(tensor);
+    }
+  for (int member : members)
+    for (int tensor : body.nodes[member].reads)
+      if (!llvm::is_contained(made, tensor))
+        all.reads.push_back(tensor);
+  return all;
+}
 
 //===----------------------------------------------------------------------===//
 // Collectives
@@ -477,13 +328,13 @@ void program_sketch::overlapCollectives(Body &body) {
 }
 
 void program_sketch::joinKernels(Body &body, bool turned) {
-  Joiner joiner(body);
-  joiner.find(turned);
-  body.nodes = joiner.joined();
+  Joiner joiner(body, turned);
+  std::vector<Node> nodes;
+  for (int group : joiner.grouping.sorted())
+    nodes.push_back(joiner.merge(joiner.grouping.membersOf(group)));
+  body.nodes = std::move(nodes);
 }
 
 std::vector<int> program_sketch::kernelGroups(const Body &body, bool turned) {
-  Joiner joiner(body);
-  joiner.find(turned);
-  return joiner.groupsOfNodes();
+  return Joiner(body, turned).grouping.groups();
 }

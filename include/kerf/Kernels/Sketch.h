@@ -78,10 +78,9 @@ inline bool looksUpRows(const LayerOp &op, BackendTarget target) {
 /// rows, as the stage `fuse` does for GPUs (FuseEpilogues.cpp there).
 void fuseEpilogues(Body &body, const LayerKind &kind, bool gelu);
 
-/// Joins kernels and orders the nodes as the stage `fuse` does (FuseGroups.cpp
-/// there): producers with readers, then readers of one tensor, where the loops
-/// are the same and nothing stands between; and, where `turned` says so, copies
-/// of a tensor with transposed ones, as programs of GPUs do.
+/// Joins kernels and orders the nodes, as the stage `fuse` does (Groups.h);
+/// where `turned` says so, also copies of a tensor with transposed ones, as
+/// programs of GPUs do.
 void joinKernels(Body &body, bool turned);
 /// The kernel of each node: the number of its first node.
 std::vector<int> kernelGroups(const Body &body, bool turned);
