@@ -167,7 +167,7 @@ def Exec_OutputOp : Exec_Op<"output", [HasParent<"ProgramOp">]> {
 def Exec_BufferOp : Exec_Op<"buffer", [HasParent<"ProgramOp">]> {
   let summary = "Tell where a buffer was placed and when it lives";
   let description = [{
-    For people and for `kerf-verify-memory`: nothing executes it. `live` are the
+    For `kerf-place-memory`, its check and people: nothing executes it. `live` are the
     closed intervals in which it holds something, `[first, last, first, last]`,
     in commands of the schedules, where calls count once that differ in nothing
     that lives; none: always.
