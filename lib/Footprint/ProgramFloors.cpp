@@ -41,12 +41,7 @@ struct FloorKey {
   int zero = 0;
   bool isAlone = false, isSummed = false, putsOff = false, withWork = true;
   bool endsByChunk = false;
-  auto tie() const {
-    return std::make_tuple(zero, dp, shardGroup, isAlone, isSummed, putsOff,
-                           withWork, endsByChunk, key.tie(), first.tie(),
-                           last.tie());
-  }
-  bool operator<(const FloorKey &other) const { return tie() < other.tie(); }
+  auto operator<=>(const FloorKey &) const = default;
 };
 /// Layout and point; layouts of embedding, head and the layer beside.
 using PointKey = std::array<int, 5>;

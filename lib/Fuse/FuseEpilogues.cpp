@@ -1,35 +1,23 @@
 //===- FuseEpilogues.cpp - products that compute what follows them --------===//
 //
-// Problem: what a product is followed by reads its result from memory and
-// writes as much again.
-// Idea: libraries of GPUs have products that end in a gelu or in its gradient,
-// and that add up the rows of a factor, which they read anyway.
-// Steps, per block: the units of 8-bit floats with the product that they scale;
-// gelu with the product that it is of; the gradient of gelu with the product
-// that makes what it multiplies; then the sums of rows that are left with a
-// product that reads the rows.
+// Which matmuls end in what is decided on plain data
+// (kerf/Kernels/Epilogues.h), as the planner decides it, too.
+// Steps, per block: the units of 8-bit floats with the matmul that they scale;
+// then write its ops as plain data, and build one `spmd.product` for each
+// matmul that has an end.
 // Cost: linear in the ops of a block.
 //
-//   h = linear x, w1; g = gelu h (both kept for the backward pass)
-//     becomes  g, h = product { linear, gelu }
-//   p = einsum dy, w2; dh = gelu_backward h, p; db = reduce cast dh;
-//   dw = einsum dh, x
-//     becomes  dh = product { einsum, gelu_backward } and
-//              dw, db = product { einsum, cast, reduce }
 //   p = einsum x8, w8; y = p * broadcast (cast (unit x) * cast (unit w))
 //     becomes  y = product { einsum, cast, mul, broadcast, mul }, which reads
 //              both units
-//
-// Nothing is taken that would only move work out of a kernel that stays: a gelu
-// that a kernel reads, a sum of rows that a kernel makes or reads as well.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Classify.h"
 
-#include "kerf/Dialect/Kerf/RowSum.h"
+#include "kerf/Dialect/Kerf/MatmulEnd.h"
 #include "kerf/Fuse/Passes.h"
-#include "kerf/Support/Epilogues.h"
+#include "kerf/Kernels/Epilogues.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -45,6 +33,7 @@ namespace kerf {
 
 using namespace mlir;
 using namespace kerf;
+namespace epilogues = kerf::kernels::epilogues;
 
 //===----------------------------------------------------------------------===//
 // What fits
@@ -61,45 +50,6 @@ static std::optional<MatmulForm> formOf(Operation *op) {
   bool fits =
       form && form->batch == 1 && (form->m == 1 || form->c.row == form->n);
   return fits ? form : std::nullopt;
-}
-
-/// True for a product whose operands and result, bias included, have one type:
-/// libraries apply gelu only to these.
-static bool hasOneType(Operation *product) {
-  Type element = elementOf(product->getResult(0));
-  return llvm::all_of(product->getOperands(), [&](Value operand) {
-    return elementOf(operand) == element;
-  });
-}
-
-static bool isReadByKernel(Value value, llvm::ArrayRef<Operation *> except) {
-  return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    return isKernelOp(user) && !llvm::is_contained(except, user);
-  });
-}
-
-/// True for what a kernel makes, perhaps through views.
-static bool isMadeByKernel(Value value) {
-  Operation *def = value.getDefiningOp();
-  if (def && isStridedView(def))
-    return llvm::any_of(def->getOperands(), isMadeByKernel);
-  return def && isKernelOp(def);
-}
-
-/// A conversion that only `reduce` reads, or null.
-static Operation *conversionFor(ReduceOp reduce) {
-  Operation *made = reduce.getX().getDefiningOp();
-  bool isSole = isConversion(made) && made->hasOneUse() &&
-                made->getBlock() == reduce->getBlock();
-  return isSole ? made : nullptr;
-}
-
-/// True if all readers of `value` stand behind `op` in its block.
-static bool isReadBehind(Value value, Operation *op) {
-  return llvm::all_of(value.getUsers(), [&](Operation *user) {
-    Operation *top = op->getBlock()->findAncestorOpInBlock(*user);
-    return top && op->isBeforeInBlock(top);
-  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -200,106 +150,114 @@ static void fuseScale(MulOp mul, bool wide) {
 }
 
 //===----------------------------------------------------------------------===//
-// The epilogues
+// Blocks as plain data
 //===----------------------------------------------------------------------===//
 
-/// A gelu joins the product that it is of. What the product makes is a second
-/// result if others read it: the backward pass.
-static void fuseGelu(GeluOp gelu) {
-  Operation *product = gelu.getX().getDefiningOp();
-  std::optional<MatmulForm> form = formOf(product);
-  if (!form || product->getBlock() != gelu->getBlock() ||
-      gelu.getKind() != GeluKind::Tanh || !hasOneType(product) ||
-      isReadByKernel(gelu.getResult(), {}))
-    return;
-  llvm::SmallVector<Value> results = {gelu.getResult()};
-  if (!gelu.getX().hasOneUse()) {
-    if (!fitsSecondMatrix(form->n))
+namespace {
+/// The ops of a block, and those inside them, which only read.
+class BlockOps {
+public:
+  explicit BlockOps(Block &block) : block(block) {
+    for (Operation &op : block.without_terminator())
+      op.walk<WalkOrder::PreOrder>([this](Operation *inner) {
+        add(inner);
+        bool isOne = isa<spmd::FusedOp, spmd::ProductOp>(inner);
+        return isOne ? WalkResult::skip() : WalkResult::advance();
+      });
+    for (Value value : block.getTerminator()->getOperands())
+      graph.tensors[tensorOf(value)].leaves = true;
+  }
+
+  void fuse(epilogues::Ends ends) {
+    for (const epilogues::Epilogue &found :
+         epilogues::findEpilogues(graph, ends)) {
+      llvm::SmallVector<Operation *> members;
+      llvm::SmallVector<Value> results;
+      for (int member : found.members)
+        members.push_back(ops[member]);
+      for (int tensor : found.results)
+        results.push_back(values[tensor]);
+      LDBG() << members.back()->getName() << " ends the matmul at "
+             << members.front()->getLoc();
+      build(members, results, ops[found.at]);
+    }
+  }
+
+private:
+  Block &block;
+  epilogues::Graph graph;
+  std::vector<Operation *> ops; ///< of the graph
+  std::vector<Value> values;    ///< of the graph's tensors
+  llvm::DenseMap<Value, int> tensors;
+  llvm::DenseMap<Type, int> types;
+
+  int tensorOf(Value value) {
+    auto [at, isNew] = tensors.try_emplace(value, values.size());
+    if (isNew) {
+      values.push_back(value);
+      epilogues::Tensor &tensor = graph.tensors.emplace_back();
+      if (auto type = dyn_cast<RankedTensorType>(value.getType())) {
+        tensor.type = types.try_emplace(type.getElementType(), types.size())
+                          .first->second;
+        tensor.columns = type.getRank() ? type.getShape().back() : 0;
+      }
+    }
+    return at->second;
+  }
+
+  void add(Operation *op) {
+    epilogues::Op plain;
+    plain.isKernel = isKernelOp(op);
+    for (Value operand : op->getOperands())
+      plain.reads.push_back(tensorOf(operand));
+    for (Value result : op->getResults())
+      plain.writes.push_back(tensorOf(result));
+    if (op->getBlock() == &block)
+      setRole(op, plain);
+    ops.push_back(op);
+    graph.ops.push_back(std::move(plain));
+  }
+
+  static epilogues::Role roleOf(Operation *op) {
+    using epilogues::Role;
+    switch (matmulEndOf(op)) {
+    case MatmulEnd::Gelu:
+      return Role::Gelu;
+    case MatmulEnd::GeluBackward:
+      return Role::GeluBackward;
+    case MatmulEnd::RowSum:
+      return Role::RowSum;
+    case MatmulEnd::None:
+      break;
+    }
+    if (isConversion(op))
+      return Role::Cast;
+    return isStridedView(op) ? Role::View : Role::Other;
+  }
+
+  void setRole(Operation *op, epilogues::Op &plain) {
+    std::optional<MatmulForm> form = formOf(op);
+    plain.role = form ? epilogues::Role::Matmul : roleOf(op);
+    if (!form)
       return;
-    results.push_back(gelu.getX());
+    plain.columns = form->n;
+    plain.hasOneType =
+        llvm::all_equal(llvm::map_range(
+            plain.reads,
+            [&](int tensor) { return graph.tensors[tensor].type; })) &&
+        graph.tensors[plain.reads[0]].type ==
+            graph.tensors[plain.writes[0]].type;
+    if (op->getNumOperands() != 2 || plain.reads[0] == plain.reads[1] ||
+        graph.tensors[plain.reads[0]].type !=
+            graph.tensors[plain.reads[1]].type)
+      return;
+    for (unsigned operand : {0, 1})
+      if (int tensor = plain.reads[operand];
+          sumsOverRows(*form, operand, graph.tensors[tensor].columns))
+        plain.sumsRowsOf.push_back(tensor);
   }
-  build({product, gelu}, results, product);
-}
-
-/// The sum of the rows of `value`, without a cast, where it is the only kernel
-/// that reads them; or null.
-static ReduceOp soleRowSum(Value value) {
-  ReduceOp found;
-  for (Operation *user : value.getUsers())
-    if (auto reduce = dyn_cast<ReduceOp>(user);
-        reduce && isRowSum(reduce) &&
-        reduce->getBlock() == value.getParentBlock() &&
-        (!found || reduce->isBeforeInBlock(found)))
-      found = reduce;
-  return found;
-}
-
-/// The gradient of a gelu joins the product that makes the gradient of its
-/// result, and the sum of its rows joins both.
-static void fuseGeluBackward(GeluBackwardOp backward) {
-  Operation *product = backward.getDy().getDefiningOp();
-  std::optional<MatmulForm> form = formOf(product);
-  if (!form || product->getBlock() != backward->getBlock() ||
-      backward.getKind() != GeluKind::Tanh || !hasOneType(product) ||
-      product->getNumOperands() > 2 || !backward.getDy().hasOneUse() ||
-      !fitsSecondMatrix(form->n))
-    return;
-  // The library sums columns of the matrix, which may hold several dimensions.
-  bool hasRows = form->n == typeOf(backward.getResult()).getShape().back();
-  ReduceOp sum = hasRows ? soleRowSum(backward.getResult()) : ReduceOp();
-  llvm::SmallVector<Operation *> members = {product, backward}, sums;
-  llvm::SmallVector<Value> results = {backward.getResult()};
-  if (sum) {
-    members.push_back(sum);
-    results.push_back(sum.getResult());
-    sums.push_back(sum);
-  }
-  for (Operation *user : backward->getUsers())
-    if (isConversion(user) && user->hasOneUse() &&
-        isa<ReduceOp>(*user->user_begin()))
-      sums.push_back(user); // a sum of rows that another product may take
-  if (!isReadByKernel(backward.getResult(), sums))
-    build(members, results, backward);
-}
-
-/// The first product in `block` that adds up over the rows of `value`, and can
-/// give their sum as `type`; or null.
-static Operation *findProductOver(Value value, Type type, Block *block) {
-  Operation *found = nullptr; // users come in any order
-  for (Operation *user : value.getUsers()) {
-    std::optional<MatmulForm> form = formOf(user);
-    if (!form || user->getBlock() != block || user->getNumOperands() != 2 ||
-        user->getOperand(0) == user->getOperand(1) ||
-        elementOf(user->getOperand(0)) != elementOf(user->getOperand(1)) ||
-        elementOf(user->getResult(0)) != type)
-      continue;
-    unsigned operand = user->getOperand(0) == value ? 0 : 1;
-    if (sumsOverRows(*form, operand, typeOf(value).getShape().back()) &&
-        (!found || user->isBeforeInBlock(found)))
-      found = user;
-  }
-  return found;
-}
-
-/// A sum of rows, the gradient of a bias, joins the product that makes the
-/// gradient of the weight: it reads the same rows.
-static void fuseRowSum(ReduceOp reduce) {
-  if (!isRowSum(reduce))
-    return;
-  Operation *conversion = conversionFor(reduce);
-  Value rows = conversion ? conversion->getOperand(0) : reduce.getX();
-  llvm::SmallVector<Operation *> sums = {reduce};
-  if (conversion)
-    sums = {conversion, reduce};
-  Operation *product =
-      findProductOver(rows, elementOf(reduce.getResult()), reduce->getBlock());
-  if (!product || isMadeByKernel(rows) || isReadByKernel(rows, sums) ||
-      !isReadBehind(reduce.getResult(), product))
-    return;
-  llvm::SmallVector<Operation *> members = {product};
-  members.append(sums);
-  build(members, {product->getResult(0), reduce.getResult()}, product);
-}
+};
+} // namespace
 
 namespace {
 struct FuseEpilogues : kerf::impl::FuseEpiloguesPassBase<FuseEpilogues> {
@@ -310,28 +268,12 @@ struct FuseEpilogues : kerf::impl::FuseEpiloguesPassBase<FuseEpilogues> {
   }
 
   void runOnOperation() override {
-    fuseAll<MulOp>([&](MulOp mul) { fuseScale(mul, wideScales); });
-    if (gelu)
-      fuseAll<GeluOp>(fuseGelu);
-    if (gelu)
-      fuseAll<GeluBackwardOp>(fuseGeluBackward);
-    if (sums)
-      fuseAll<ReduceOp>(fuseRowSum);
-  }
-
-  template <typename Op> void fuseAll(llvm::function_ref<void(Op)> fuse) {
-    llvm::SmallVector<Op> ops;
-    getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<spmd::FusedOp, spmd::ProductOp>(op))
-        return WalkResult::skip();
-      if (auto found = dyn_cast<Op>(op))
-        ops.push_back(found);
-      return WalkResult::advance();
-    });
-    LDBG() << ops.size() << " x " << Op::getOperationName()
-           << " looked at as the end of a matmul";
-    for (Op op : ops)
-      fuse(op);
+    for (Block *block : kernelBlocks(getOperation())) {
+      for (MulOp mul : llvm::make_early_inc_range(block->getOps<MulOp>()))
+        fuseScale(mul, wideScales);
+      if (gelu || sums)
+        BlockOps(*block).fuse({gelu, sums});
+    }
   }
 };
 } // namespace

@@ -1,217 +1,214 @@
-//===- Epilogues.cpp - products that compute what follows them -----===//
+//===- Epilogues.cpp - matmuls that compute what follows them -------------===//
 //
-// What FuseEpilogues.cpp of the component Fuse does to programs for GPUs, on
-// the nodes of a body: gelu and its gradient end the product that makes what
-// they read, sums of rows join a product that reads the rows.
+// Problem: what a matmul is followed by reads its result from memory and writes
+// as much again.
+// Idea: libraries of GPUs have matmuls that end in it.
+// Steps: gelu with the matmul that it is of; the gradient of gelu with the
+// matmul that makes what it multiplies, and the sum of its rows with both; then
+// the sums of rows that are left with the first matmul that reads the rows. A
+// matmul that has an end takes no other.
+// Cost: linear in the ops for each of those.
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Kernels/Sketch.h"
+#include "kerf/Kernels/Epilogues.h"
 
-#include "kerf/Support/Epilogues.h"
+#include "llvm/ADT/STLExtras.h"
 
-using namespace kerf;
-using namespace kerf::program_sketch;
+using namespace kerf::kernels::epilogues;
 
 namespace {
-class EpilogueFuser {
-public:
-  EpilogueFuser(Body &body, const LayerKind &kind) : body(body), kind(kind) {}
+/// True where a matmul with so many columns can read or write a second matrix:
+/// rows are whole blocks of 8 elements.
+bool fitsSecondMatrix(int64_t columns) { return columns % 8 == 0; }
 
-  void run(bool gelu) {
-    for (size_t i = 0; gelu && i < body.nodes.size(); ++i)
-      if (body.nodes[i].op && body.nodes[i].op->tanh)
-        body.nodes[i].op->name == "gelu" ? fuseGelu(i) : fuseGeluBackward(i);
-    for (size_t i = 0; i < body.nodes.size(); ++i)
-      if (isRowSum(body.nodes[i]))
-        fuseRowSum(i);
-    llvm::erase_if(body.nodes, [](const Node &node) { return node.isGone; });
+class Finder {
+public:
+  explicit Finder(const Graph &graph) : graph(graph) {}
+
+  std::vector<Epilogue> run(Ends ends) {
+    if (ends.gelu)
+      forAll(Role::Gelu, [this](int at) { takeGelu(at); });
+    if (ends.gelu)
+      forAll(Role::GeluBackward, [this](int at) { takeGeluBackward(at); });
+    if (ends.sums)
+      forAll(Role::RowSum, [this](int at) { takeRowSum(at); });
+    return std::move(found);
   }
 
 private:
-  Body &body;
-  const LayerKind &kind;
+  Graph graph; ///< as it is with what was found
+  std::vector<Epilogue> found;
 
-  double widthOf(int value) const { return kind.values[value].elementBytes; }
-
-  static bool isProduct(const Node &node) {
-    const LayerOp *op = node.op;
-    return op && op->work.matmulFlops > 0 && op->maps.empty();
+  template <typename Fn> void forAll(Role role, Fn take) {
+    for (size_t i = 0; i < graph.ops.size(); ++i)
+      if (graph.ops[i].role == role)
+        take(static_cast<int>(i));
   }
-  /// True for a product whose operands and result have one type.
-  bool hasOneType(const LayerOp &op) const {
-    return llvm::all_of(op.operands, [&](int value) {
-      return widthOf(value) == widthOf(op.results[0]);
-    });
-  }
-
   template <typename Fn> void forReaders(int tensor, Fn fn) const {
-    for (size_t i = 0; i < body.nodes.size(); ++i)
-      if (!body.nodes[i].isGone &&
-          llvm::is_contained(body.nodes[i].reads, tensor))
-        fn(i);
+    for (auto [i, op] : llvm::enumerate(graph.ops))
+      if (llvm::is_contained(op.reads, tensor))
+        fn(static_cast<int>(i));
   }
-  bool isReadByKernel(int tensor, llvm::ArrayRef<size_t> except) const {
+  /// The op that makes a tensor; -1: it was there before.
+  int makerOf(int tensor) const {
+    auto maker = llvm::find_if(graph.ops, [tensor](const Op &op) {
+      return llvm::is_contained(op.writes, tensor);
+    });
+    return maker == graph.ops.end() ? -1
+                                    : static_cast<int>(&*maker - &graph.ops[0]);
+  }
+  bool hasOneUse(int tensor) const {
+    int64_t uses = graph.tensors[tensor].leaves;
+    for (const Op &op : graph.ops)
+      uses += llvm::count(op.reads, tensor);
+    return uses == 1;
+  }
+  bool isReadByKernel(int tensor, llvm::ArrayRef<int> except) const {
     bool isRead = false;
-    forReaders(tensor, [&](size_t i) {
-      isRead |= body.nodes[i].isKernel && !llvm::is_contained(except, i);
+    forReaders(tensor, [&](int i) {
+      isRead |= graph.ops[i].isKernel && !llvm::is_contained(except, i);
     });
     return isRead;
   }
-  size_t readersOf(int tensor) const {
-    size_t count = tensor == body.next;
-    forReaders(tensor, [&](size_t) { ++count; });
-    return count;
+  /// Perhaps through views.
+  bool isMadeByKernel(int tensor) const {
+    int maker = makerOf(tensor);
+    if (maker < 0)
+      return false;
+    const Op &op = graph.ops[maker];
+    if (op.role == Role::View)
+      return llvm::any_of(op.reads, [&](int x) { return isMadeByKernel(x); });
+    return op.isKernel;
   }
-  /// The node that makes a tensor; null: it was there before.
-  Node *makerOf(int tensor) const {
-    for (Node &node : body.nodes)
-      if (!node.isGone && llvm::is_contained(node.writes, tensor))
-        return &node;
-    return nullptr;
-  }
-  /// True for many products in one: both operands have a dimension of the
-  /// result of which this rank has more than one.
-  bool hasBatch(const Node &product) const {
-    const LayerOp &op = *product.op;
-    auto isIn = [](const TensorFactors &dims, unsigned factor) {
-      return llvm::any_of(dims, [factor](const DimFactors &dim) {
-        return llvm::is_contained(dim, factor);
-      });
-    };
-    const Sizes &shape = body.tensors[product.writes[0]].shape;
-    for (auto [size, dim] : llvm::zip(shape, op.resultFactors[0]))
-      for (unsigned factor : dim)
-        if (size > 1 && isIn(op.operandFactors[0], factor) &&
-            isIn(op.operandFactors[1], factor))
-          return true;
-    return false;
-  }
-  Node *productOf(int tensor) const {
-    Node *maker = makerOf(tensor);
-    return maker && isProduct(*maker) && hasOneType(*maker->op) &&
-                   !hasBatch(*maker)
-               ? maker
-               : nullptr;
-  }
-  bool fits(int tensor) const {
-    const Sizes &shape = body.tensors[tensor].shape;
-    return !shape.empty() && fitsSecondMatrix(shape.back());
+  bool isReadBehind(int tensor, int at) const {
+    bool isBehind = true;
+    forReaders(tensor, [&](int i) { isBehind &= i > at; });
+    return isBehind;
   }
 
-  /// A gelu joins the product that it is of.
-  void fuseGelu(size_t at) {
-    Node &gelu = body.nodes[at];
-    int x = gelu.reads[0];
-    Node *product = productOf(x);
-    if (!product || isReadByKernel(gelu.writes[0], {}))
+  /// The matmul of one type that makes a tensor; -1: something else makes it.
+  int matmulOf(int tensor) const {
+    int maker = makerOf(tensor);
+    bool isMatmul = maker >= 0 && graph.ops[maker].role == Role::Matmul &&
+                    graph.ops[maker].hasOneType;
+    return isMatmul ? maker : -1;
+  }
+
+  /// Makes the members one op, which is no matmul to others.
+  void take(Epilogue made) {
+    Op all;
+    for (int member : made.members) {
+      for (int tensor : graph.ops[member].reads)
+        if (!llvm::is_contained(all.reads, tensor) &&
+            !llvm::is_contained(made.members, makerOf(tensor)))
+          all.reads.push_back(tensor);
+    }
+    all.writes.assign(made.results.begin(), made.results.end());
+    for (int member : made.members)
+      graph.ops[member] = {};
+    graph.ops[made.at] = std::move(all);
+    found.push_back(std::move(made));
+  }
+
+  /// What the matmul makes is a second result if others read it: the backward
+  /// pass.
+  void takeGelu(int at) {
+    const Op &gelu = graph.ops[at];
+    int x = gelu.reads[0], result = gelu.writes[0];
+    int matmul = matmulOf(x);
+    if (matmul < 0 || isReadByKernel(result, {}))
       return;
-    if (readersOf(x) > 1 || body.tensors[x].bytes == 0) {
-      if (!fits(x))
+    llvm::SmallVector<int, 2> results = {result};
+    if (!hasOneUse(x)) {
+      if (!fitsSecondMatrix(graph.ops[matmul].columns))
         return;
-    } else {
-      product->writes.clear();
+      results.push_back(x);
     }
-    product->writes.push_back(gelu.writes[0]);
-    gelu.isGone = true;
+    take({matmul, {matmul, at}, results, matmul});
   }
 
-  /// Of rows: the sums of them, with their casts.
-  llvm::SmallVector<size_t, 4> sumsOf(int rows) const {
-    llvm::SmallVector<size_t, 4> sums;
-    forReaders(rows, [&](size_t i) {
-      const Node &node = body.nodes[i];
-      bool isSum = isRowSum(node);
-      if (node.op && node.op->name == "cast" && readersOf(node.writes[0]) == 1)
-        forReaders(node.writes[0],
-                   [&](size_t k) { isSum |= isRowSum(body.nodes[k]); });
-      if (isSum)
-        sums.push_back(i);
+  /// The first sum of rows of a tensor, without a cast; -1: there is none.
+  int rowSumOf(int tensor) const {
+    int sum = -1;
+    forReaders(tensor, [&](int i) {
+      if (sum < 0 && graph.ops[i].role == Role::RowSum)
+        sum = i;
     });
-    return sums;
+    return sum;
+  }
+  /// Sums of rows with casts before, which other matmuls may take: the casts.
+  llvm::SmallVector<int, 2> castSumsOf(int tensor) const {
+    llvm::SmallVector<int, 2> casts;
+    forReaders(tensor, [&](int i) {
+      const Op &op = graph.ops[i];
+      if (op.role == Role::Cast && hasOneUse(op.writes[0]) &&
+          rowSumOf(op.writes[0]) >= 0)
+        casts.push_back(i);
+    });
+    return casts;
   }
 
-  /// The gradient of a gelu joins the product that makes what it multiplies, in
-  /// the place of the gelu; sums of its rows, unless cast, join both.
-  void fuseGeluBackward(size_t at) {
-    Node &backward = body.nodes[at];
-    int dx = backward.writes[0], dy = backward.reads[1];
-    Node *product = productOf(dy);
-    if (!product || product->op->operands.size() > 2 || readersOf(dy) > 1 ||
-        !fits(dx))
+  void takeGeluBackward(int at) {
+    int dx = graph.ops[at].writes[0], dy = graph.ops[at].reads[1];
+    int matmul = matmulOf(dy);
+    if (matmul < 0)
       return;
-    llvm::SmallVector<size_t, 4> sums = sumsOf(dx);
-    if (isReadByKernel(dx, sums))
+    const Op &product = graph.ops[matmul];
+    if (product.reads.size() > 2 || !hasOneUse(dy) ||
+        !fitsSecondMatrix(product.columns))
       return;
-    llvm::erase(backward.reads, dy);
-    backward.reads.append(product->reads);
-    backward.op = product->op;
-    backward.isKernel = false;
-    backward.workspace = product->workspace;
-    product->isGone = true;
-    for (size_t sum : sums)
-      if (isRowSum(body.nodes[sum])) {
-        backward.writes.append(body.nodes[sum].writes);
-        body.nodes[sum].isGone = true;
-        break;
-      }
-  }
-
-  /// True for a sum over all dimensions but the last.
-  bool isRowSum(const Node &node) const {
-    const LayerOp *op = node.op;
-    if (node.isGone || !op || op->name != "reduce")
-      return false;
-    const Sizes &rows = body.tensors[node.reads[0]].shape;
-    const Sizes &sum = body.tensors[node.writes[0]].shape;
-    return rows.size() > 1 && sum.size() == 1 &&
-           op->operandFactors[0].back() == op->resultFactors[0].back();
-  }
-
-  /// True for a product that adds up over all rows of `value`.
-  bool contracts(const LayerOp &op, int tensor, const Node &node) const {
-    if (node.reads.size() < 2 || node.reads[0] == node.reads[1] ||
-        !llvm::is_contained(node.reads, tensor) || op.operands.size() != 2 ||
-        widthOf(op.operands[0]) != widthOf(op.operands[1]))
-      return false;
-    const TensorFactors &dims = op.operandFactors[node.reads[1] == tensor];
-    auto isInResult = [&](const DimFactors &dim) {
-      return llvm::is_contained(op.resultFactors[0], dim);
-    };
-    return dims.size() > 1 && isInResult(dims.back()) &&
-           llvm::none_of(llvm::ArrayRef(dims).drop_back(), isInResult);
-  }
-
-  void fuseRowSum(size_t at) {
-    Node &reduce = body.nodes[at];
-    llvm::SmallVector<size_t, 2> sums = {at};
-    int rows = reduce.reads[0];
-    if (Node *maker = makerOf(rows); maker && maker->op &&
-                                     maker->op->name == "cast" &&
-                                     readersOf(rows) == 1) {
-      sums.push_back(maker - body.nodes.data());
-      rows = maker->reads[0];
+    Epilogue made = {matmul, {matmul, at}, {dx}, at};
+    // The library sums columns of the matrix, which may hold several
+    // dimensions.
+    bool hasRows = product.columns == graph.tensors[dx].columns;
+    llvm::SmallVector<int, 2> sums = castSumsOf(dx);
+    if (int sum = hasRows ? rowSumOf(dx) : -1; sum >= 0) {
+      made.members.push_back(sum);
+      made.results.push_back(graph.ops[sum].writes[0]);
+      sums.push_back(sum);
     }
-    Node *maker = makerOf(rows);
-    while (maker && maker->op && maker->op->view && !maker->reads.empty())
-      maker = makerOf(maker->reads[0]);
-    if ((maker && maker->isKernel) || isReadByKernel(rows, sums))
-      return;
-    double width = widthOf(reduce.op->results[0]);
-    for (Node &node : body.nodes) {
-      if (node.isGone || !isProduct(node) || !contracts(*node.op, rows, node) ||
-          widthOf(node.op->results[0]) != width)
-        continue;
-      node.writes.append(reduce.writes);
-      for (size_t sum : sums)
-        body.nodes[sum].isGone = true;
-      return;
+    if (!isReadByKernel(dx, sums))
+      take(std::move(made));
+  }
+
+  /// The first matmul that adds up the rows of a tensor and can give their sum;
+  /// -1: there is none.
+  int matmulOver(int rows, int sum) const {
+    int matmul = -1;
+    forReaders(rows, [&](int i) {
+      const Op &op = graph.ops[i];
+      if (matmul < 0 && op.role == Role::Matmul &&
+          llvm::is_contained(op.sumsRowsOf, rows) &&
+          graph.tensors[op.writes[0]].type == graph.tensors[sum].type)
+        matmul = i;
+    });
+    return matmul;
+  }
+
+  /// The gradient of a bias joins the matmul that makes the gradient of the
+  /// weight.
+  void takeRowSum(int at) {
+    int rows = graph.ops[at].reads[0], sum = graph.ops[at].writes[0];
+    llvm::SmallVector<int, 2> sums = {at};
+    if (int cast = makerOf(rows);
+        cast >= 0 && hasOneUse(rows) && graph.ops[cast].role == Role::Cast) {
+      sums.insert(sums.begin(), cast);
+      rows = graph.ops[cast].reads[0];
     }
+    int matmul = matmulOver(rows, sum);
+    if (matmul < 0 || isMadeByKernel(rows) || isReadByKernel(rows, sums) ||
+        !isReadBehind(sum, matmul))
+      return;
+    Epilogue made = {
+        matmul, {matmul}, {graph.ops[matmul].writes[0], sum}, matmul};
+    llvm::append_range(made.members, sums);
+    take(std::move(made));
   }
 };
 } // namespace
 
-void program_sketch::fuseEpilogues(Body &body, const LayerKind &kind,
-                                   bool gelu) {
-  EpilogueFuser(body, kind).run(gelu);
+std::vector<Epilogue>
+kerf::kernels::epilogues::findEpilogues(const Graph &graph, Ends ends) {
+  return Finder(graph).run(ends);
 }

@@ -2,14 +2,17 @@
 
 #include "kerf/Kernels/Sketch.h"
 #include "kerf/Kernels/Groups.h"
+#include "kerf/Kernels/Overlap.h"
 #include "kerf/Support/UnitRows.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 using namespace kerf;
 using namespace kerf::program_sketch;
+namespace overlap = kerf::kernels::overlap;
 
 double program_sketch::roundedBytes(double bytes) {
   constexpr double kLine = 64; // of a cache; the alignment of buffers
@@ -146,21 +149,21 @@ static llvm::SmallVector<Use, 8> usesOf(const Body &body, const Node &node) {
 }
 
 /// The largest tensor of a kernel, if the others are whole, rows, columns or
-/// scalars; of one that reads turned, what it makes. Empty: it joins nothing.
-static Sizes spaceOf(const Body &body, const Node &node) {
+/// scalars; of one that reads turned, what it makes. Nothing: it joins none.
+static std::optional<Sizes> spaceOf(const Body &body, const Node &node) {
   if (!node.isKernel || (node.op && node.op->ownLoops))
-    return {};
+    return std::nullopt;
   if (isTurned(node) || node.gathers)
     return body.tensors[node.writes[0]].shape;
   if (node.op && node.op->name == "unit" &&
       body.tensors[node.reads[0]].shape.back() < kLeastUnitRow)
-    return {};
+    return std::nullopt;
   llvm::SmallVector<Use, 8> uses = usesOf(body, node);
   const Use *largest = llvm::max_element(
       uses, [](const Use &x, const Use &y) { return x.elements < y.elements; });
   if (largest == uses.end() ||
       !llvm::all_of(uses, [&](const Use &own) { return fits(own, *largest); }))
-    return {};
+    return std::nullopt;
   return *largest->shape;
 }
 
@@ -181,8 +184,9 @@ static kernels::Graph plainOf(const Body &body) {
     for (int tensor : node.writes)
       makers[tensor] = static_cast<int>(i);
     plain.writes.assign(node.writes.begin(), node.writes.end());
-    plain.space = spaceOf(body, node);
-    plain.isKernel = !plain.space.empty();
+    std::optional<Sizes> space = spaceOf(body, node);
+    plain.isKernel = space.has_value();
+    plain.space = space.value_or(Sizes());
     plain.isPointwise = node.gathers || isPointwise(node);
     plain.looksUp = node.gathers;
   }
@@ -263,68 +267,32 @@ Node Joiner::merge(llvm::ArrayRef<int> members) const {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-/// Stores: what reads a tensor and makes none.
-static bool isStore(const Node &node) {
-  return node.writes.empty() && !node.isCollective;
+static overlap::Role roleOf(const Node &node) {
+  if (node.isCollective)
+    return overlap::Role::Collective;
+  return node.writes.empty() ? overlap::Role::Store : overlap::Role::Computes;
 }
 
-/// The place behind the last node that makes what a collective reads; 0: none
-/// does.
-static size_t afterMaker(llvm::ArrayRef<Node> nodes, size_t at) {
-  for (size_t i = at; i > 0; --i)
-    for (int tensor : nodes[at].reads)
-      if (llvm::is_contained(nodes[i - 1].writes, tensor))
-        return i;
-  return 0;
-}
-
-static void move(std::vector<Node> &nodes, size_t from, size_t to) {
-  std::rotate(nodes.begin() + to, nodes.begin() + from,
-              nodes.begin() + from + 1);
-}
-
-/// Waits before the first reader or the next collective; stores come after the
-/// wait. Returns what the next collective may not come before.
-static size_t waitLate(std::vector<Node> &nodes, size_t at) {
-  Node collective = nodes[at];
-  std::vector<Node> between, stores;
-  bool computes = false;
-  size_t stop = at + 1;
-  for (; stop < nodes.size() && !nodes[stop].isCollective; ++stop) {
-    bool reads = llvm::any_of(nodes[stop].reads, [&](int tensor) {
-      return llvm::is_contained(collective.writes, tensor);
-    });
-    if (reads && !isStore(nodes[stop]))
-      break;
-    (reads ? stores : between).push_back(nodes[stop]);
-    computes |= !reads;
-  }
-  if (!computes)
-    return at + 1;
+/// What a collective reads and writes lives until it is waited for.
+static Node waitFor(const Node &collective) {
   Node wait;
   wait.reads = collective.reads;
   wait.reads.append(collective.writes);
-  between.push_back(wait);
-  llvm::append_range(between, stores);
-  nodes.erase(nodes.begin() + at + 1, nodes.begin() + stop);
-  nodes.insert(nodes.begin() + at + 1, between.begin(), between.end());
-  return at + between.size() - stores.size() + 1;
+  return wait;
 }
 
 void program_sketch::overlapCollectives(Body &body) {
-  std::vector<Node> &nodes = body.nodes;
-  // What is there from the start keeps its place: nobody needs it yet.
-  for (size_t i = 0; i < nodes.size(); ++i)
-    if (size_t maker = afterMaker(nodes, i); nodes[i].isCollective && maker > 0)
-      move(nodes, i, maker);
-  size_t border = 0;
-  for (size_t i = 0; i < nodes.size(); ++i)
-    if (nodes[i].isCollective) {
-      size_t start = std::max(border, afterMaker(nodes, i));
-      move(nodes, i, start);
-      border = waitLate(nodes, start);
-      i = border - 1;
-    }
+  std::vector<overlap::Op> plain;
+  for (const Node &node : body.nodes) {
+    overlap::Op &op = plain.emplace_back();
+    op.role = roleOf(node);
+    op.reads.assign(node.reads.begin(), node.reads.end());
+    op.writes.assign(node.writes.begin(), node.writes.end());
+  }
+  std::vector<Node> nodes;
+  for (auto [at, waits] : overlap::overlapCollectives(plain))
+    nodes.push_back(waits ? waitFor(body.nodes[at]) : body.nodes[at]);
+  body.nodes = std::move(nodes);
 }
 
 void program_sketch::joinKernels(Body &body, bool turned) {

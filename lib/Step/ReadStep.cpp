@@ -11,6 +11,7 @@
 #include "kerf/Step/ReadStep.h"
 
 #include "kerf/Dialect/Kerf/Constants.h"
+#include "kerf/Dialect/Kerf/MatmulEnd.h"
 #include "kerf/Dialect/Kerf/PutOff.h"
 #include "kerf/Dialect/Kerf/Title.h"
 #include "kerf/Interfaces/KernelInterface.h"
@@ -470,10 +471,8 @@ private:
       if (type && layer.type.empty() && isa<FloatType>(type.getElementType()))
         layer.type = numberType(type.getElementType());
     }
-    if (auto gelu = dyn_cast<GeluOp>(op))
-      layer.tanh = gelu.getKind() == GeluKind::Tanh;
-    if (auto backward = dyn_cast<GeluBackwardOp>(op))
-      layer.tanh = backward.getKind() == GeluKind::Tanh;
+    MatmulEnd end = matmulEndOf(op);
+    layer.tanh = end == MatmulEnd::Gelu || end == MatmulEnd::GeluBackward;
     if (layer.work.attentionFlops == 0)
       return;
     auto q = typeOf(op->getOperand(0)).getShape();

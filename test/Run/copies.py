@@ -44,8 +44,10 @@ class Copies(hosts.HostsCase):
         return list((self.folder / "memory").glob(f"*@{machine}"))
 
     def lose(self, machine):
+        # At once, as a machine loses it: ranks that run remove older copies there meanwhile.
         for folder in self.memory(machine):
-            shutil.rmtree(folder)
+            lost = folder.rename(self.folder / f"lost {folder.name}")
+            shutil.rmtree(lost, ignore_errors=True)
 
     def whole(self, steps):
         done = subprocess.run(

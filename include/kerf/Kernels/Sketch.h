@@ -45,7 +45,6 @@ struct Node {
   const LayerOp *op = nullptr; ///< that it was made for; null: another command
   /// Factors of the dimensions of the first `reads` and `writes`.
   llvm::SmallVector<const TensorFactors *, 6> readFactors, writeFactors;
-  bool isGone = false; ///< a product has it as its epilogue
 };
 
 /// What a function does for one layer.
@@ -74,8 +73,8 @@ inline bool looksUpRows(const LayerOp &op, BackendTarget target) {
   return target == BackendTarget::Cuda && op.name == "combine";
 }
 
-/// Lets products end in gelu (where `gelu` says so), its gradient and sums of
-/// rows, as the stage `fuse` does for GPUs (FuseEpilogues.cpp there).
+/// Lets matmuls end in gelu (where `gelu` says so), its gradient and sums of
+/// rows, as the stage `fuse` does for GPUs (Epilogues.h).
 void fuseEpilogues(Body &body, const LayerKind &kind, bool gelu);
 
 /// Joins kernels and orders the nodes, as the stage `fuse` does (Groups.h);
@@ -86,8 +85,7 @@ void joinKernels(Body &body, bool turned);
 std::vector<int> kernelGroups(const Body &body, bool turned);
 
 /// Starts collectives early and waits for them late, as `fuse` does at its end
-/// (OverlapCollectives.cpp of Schedule): what they read lives until
-/// then.
+/// (Overlap.h): what they read lives until then.
 void overlapCollectives(Body &body);
 
 /// Bytes by class.

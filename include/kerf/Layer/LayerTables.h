@@ -14,7 +14,6 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -131,12 +130,7 @@ struct TableKey {
   int64_t microBatch = 1; ///< sequences per data rank (expert ranks inside)
   /// Groups of the inner axes; size 1 where there is none.
   std::array<Group, kInnerAxes> groups;
-  auto tie() const {
-    return std::make_tuple(kind, microBatch, groups[0].size, groups[0].stride,
-                           groups[1].size, groups[1].stride, groups[2].size,
-                           groups[2].stride);
-  }
-  bool operator<(const TableKey &o) const { return tie() < o.tie(); }
+  auto operator<=>(const TableKey &) const = default;
 };
 
 /// Points, the fastest first; no point is both slower and larger than another

@@ -279,6 +279,7 @@ std::string printMachine(const Machine &machine);
 struct Group {
   int64_t size = 1;
   int64_t stride = 1;
+  auto operator<=>(const Group &) const = default;
 };
 
 /// What a group has of one tier that it crosses.

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Dialect/Kerf/RowSum.h"
+#include "kerf/Dialect/Kerf/MatmulEnd.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -169,10 +169,21 @@ std::optional<MatmulForm> kerf::getMatmulForm(Operation *op) {
                        denseStrides(typeOf(op->getResult(0)).getShape()));
 }
 
-bool kerf::isRowSum(ReduceOp reduce) {
+static bool isRowSum(ReduceOp reduce) {
   int64_t rank = typeOf(reduce.getX()).getRank();
   return reduce.getKind() == ReduceKind::Sum && rank > 1 &&
          llvm::equal(reduce.getDims(), llvm::seq<int64_t>(0, rank - 1));
+}
+
+MatmulEnd kerf::matmulEndOf(Operation *op) {
+  auto gelu = dyn_cast<GeluOp>(op);
+  if (gelu && gelu.getKind() == GeluKind::Tanh)
+    return MatmulEnd::Gelu;
+  auto backward = dyn_cast<GeluBackwardOp>(op);
+  if (backward && backward.getKind() == GeluKind::Tanh)
+    return MatmulEnd::GeluBackward;
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return reduce && isRowSum(reduce) ? MatmulEnd::RowSum : MatmulEnd::None;
 }
 
 bool kerf::sumsOverRows(const MatmulForm &form, unsigned operand,

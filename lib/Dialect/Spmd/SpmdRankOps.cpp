@@ -1,6 +1,6 @@
 #include "Axes.h"
 
-#include "kerf/Dialect/Kerf/RowSum.h"
+#include "kerf/Dialect/Kerf/MatmulEnd.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -394,7 +394,8 @@ ProductParts ProductOp::getParts() {
       return none;
     }
   }
-  if (!parts.product || (parts.rowSum && !isRowSum(parts.rowSum)) ||
+  if (!parts.product ||
+      (parts.rowSum && matmulEndOf(parts.rowSum) != MatmulEnd::RowSum) ||
       (parts.gelu && (parts.geluBackward || parts.rowSum)) ||
       (!parts.gelu && !parts.geluBackward && !parts.rowSum))
     return none;
@@ -459,7 +460,7 @@ static bool hasResultsOf(ProductParts &parts, ValueRange yields) {
     return true;
   Value product = parts.product->getResult(0);
   if (GeluOp gelu = parts.gelu)
-    return gelu.getX() == product && gelu.getKind() == GeluKind::Tanh &&
+    return gelu.getX() == product && matmulEndOf(gelu) == MatmulEnd::Gelu &&
            !yields.empty() && yields[0] == gelu.getResult() &&
            (yields.size() == 1 || (yields.size() == 2 && yields[1] == product));
   if (parts.product->getNumOperands() > 2) // a bias
@@ -468,7 +469,7 @@ static bool hasResultsOf(ProductParts &parts, ValueRange yields) {
   if (GeluBackwardOp backward = parts.geluBackward) {
     first = backward.getResult();
     if (backward.getDy() != product || backward.getX() == product ||
-        backward.getKind() != GeluKind::Tanh ||
+        matmulEndOf(backward) != MatmulEnd::GeluBackward ||
         (parts.rowSum && summedBy(parts.rowSum) != first))
       return false;
   }

@@ -36,7 +36,7 @@ static void changeMatmul(size_t attr, int64_t value, const char *expected) {
 
 static void testBadScales() {
   Command command = matmul();
-  command.attrs[16] = KERF_EPILOGUE_SCALE;
+  command.attrs[KERF_MATMUL_EPILOGUE] = KERF_EPILOGUE_SCALE;
   expectMessage(command, "");
   command.operands.resize(7);
   command.operands[6] = Buffer(KERF_BF16, 1);
@@ -45,7 +45,7 @@ static void testBadScales() {
   expectMessage(command, "operand 6 (scale) has dtype 1, expected f32");
   command.operands[6] = Buffer(KERF_F32, 1);
   expectMessage(command, "");
-  command.attrs[3] = 2;
+  command.attrs[KERF_MATMUL_BATCH] = 2;
   expectMessage(command, "found batch 2 with epilogue 10, expected 1");
 }
 
@@ -54,20 +54,30 @@ static void testBadMatmul() {
   if (!prepareMessage(matmul()).empty())
     failed("the sound matmul was refused: %s",
            prepareMessage(matmul()).c_str());
-  changeMatmul(0, 77, "found dtype 77 of a, expected f32, bf16 or f16");
-  changeMatmul(2, KERF_I32, "found dtype 3 of c, expected f32, bf16 or f16");
-  changeMatmul(4, 0, "found m 0, expected 1 to");
-  changeMatmul(4, -1, "found m -1, expected 1 to");
-  changeMatmul(5, INT64_MAX, "found n 9223372036854775807, expected 1 to");
-  changeMatmul(4, 5, "operand 0 (a) has 96 bytes, expected at least 120");
-  changeMatmul(8, -6, "operand 0 (a) has the stride -6, expected none below 0");
-  changeMatmul(9, 2, "found strides 6 and 2 of a, expected 1 as one of them");
-  changeMatmul(12, 2, "found strides 5 and 2 of b, expected 1 as one of them");
-  changeMatmul(11, INT64_MAX, "operand 1 (b) has 120 bytes");
-  changeMatmul(14, 4, "found stride 4 of the rows of c, expected at least 5");
-  changeMatmul(15, 2, "found accumulate 2, expected 0 to 1");
-  changeMatmul(16, 1, "operand 4 (bias) is absent");
-  changeMatmul(16, 2, "found epilogue 2, expected 0, 1 or 10");
+  changeMatmul(KERF_MATMUL_A_DTYPE, 77,
+               "found dtype 77 of a, expected f32, bf16 or f16");
+  changeMatmul(KERF_MATMUL_C_DTYPE, KERF_I32,
+               "found dtype 3 of c, expected f32, bf16 or f16");
+  changeMatmul(KERF_MATMUL_M, 0, "found m 0, expected 1 to");
+  changeMatmul(KERF_MATMUL_M, -1, "found m -1, expected 1 to");
+  changeMatmul(KERF_MATMUL_N, INT64_MAX,
+               "found n 9223372036854775807, expected 1 to");
+  changeMatmul(KERF_MATMUL_M, 5,
+               "operand 0 (a) has 96 bytes, expected at least 120");
+  changeMatmul(KERF_MATMUL_A_ROW, -6,
+               "operand 0 (a) has the stride -6, expected none below 0");
+  changeMatmul(KERF_MATMUL_A_COL, 2,
+               "found strides 6 and 2 of a, expected 1 as one of them");
+  changeMatmul(KERF_MATMUL_B_COL, 2,
+               "found strides 5 and 2 of b, expected 1 as one of them");
+  changeMatmul(KERF_MATMUL_B_ROW, INT64_MAX, "operand 1 (b) has 120 bytes");
+  changeMatmul(KERF_MATMUL_C_ROW, 4,
+               "found stride 4 of the rows of c, expected at least 5");
+  changeMatmul(KERF_MATMUL_ACCUMULATE, 2,
+               "found accumulate 2, expected 0 to 1");
+  changeMatmul(KERF_MATMUL_EPILOGUE, 1, "operand 4 (bias) is absent");
+  changeMatmul(KERF_MATMUL_EPILOGUE, 2,
+               "found epilogue 2, expected 0, 1 or 10");
   testBadScales();
   Command command = matmul();
   command.operands[3] = Buffer(KERF_F32, 8);
@@ -171,7 +181,7 @@ static void testBadSizes() {
   api().destroy_step(step);
   api().destroy(device);
   // Only the gradient of the weights is summed over micro-batches.
-  command.attrs[11] = 1;
+  command.attrs[KERF_GROUPED_ACCUMULATE] = 1;
   expectMessage(command, "found accumulate 1, expected 0 to 0");
 }
 

@@ -23,10 +23,10 @@ static double toleranceOf(uint32_t dtype) {
 /// Gives a command of one matrix two scales, one perhaps absent, or leaves it
 /// as it is; their product.
 static double addScales(std::mt19937 &random, Command &command) {
-  if (command.attrs[3] != 1 || command.operands.size() != 4 ||
+  if (command.attrs[KERF_MATMUL_BATCH] != 1 || command.operands.size() != 4 ||
       pick(random, 0, 1))
     return 1;
-  command.attrs[16] = KERF_EPILOGUE_SCALE;
+  command.attrs[KERF_MATMUL_EPILOGUE] = KERF_EPILOGUE_SCALE;
   command.operands.resize(pick(random, 0, 2) ? 8 : 7);
   double factor = 1;
   for (size_t scale = 6; scale < command.operands.size(); ++scale) {

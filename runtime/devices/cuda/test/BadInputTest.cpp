@@ -37,41 +37,52 @@ static void changeMatmul(const Gpu &gpu, size_t attr, int64_t value,
 
 static void testMatmulAttributes(const Gpu &gpu) {
   expectRefusal(gpu, matmul(gpu), "");
-  changeMatmul(gpu, 0, 77, "found dtype 77 of a, expected f32, bf16, f16 or");
-  changeMatmul(gpu, 2, KERF_I32, "found dtype 3 of c, expected f32, bf16, f16");
-  changeMatmul(gpu, 1, KERF_BF16,
+  changeMatmul(gpu, KERF_MATMUL_A_DTYPE, 77,
+               "found dtype 77 of a, expected f32, bf16, f16 or");
+  changeMatmul(gpu, KERF_MATMUL_C_DTYPE, KERF_I32,
+               "found dtype 3 of c, expected f32, bf16, f16");
+  changeMatmul(gpu, KERF_MATMUL_B_DTYPE, KERF_BF16,
                "command 'test': found a product of f32 and bf16 into f32, "
                "expected factors of one dtype");
-  changeMatmul(gpu, 2, KERF_BF16, "found a product of f32 and f32 into bf16");
-  changeMatmul(gpu, 3, INT64_C(1) << 31, "found batch 2147483648, expected 1");
-  changeMatmul(gpu, 4, 0, "found m 0, expected 1 to");
-  changeMatmul(gpu, 5, INT64_MAX, "found n 9223372036854775807, expected 1 to");
-  changeMatmul(gpu, 4, 5, "operand 0 (a) has 96 bytes, expected at least 120");
-  changeMatmul(gpu, 8, -6, "operand 0 (a) has the stride -6, expected none");
-  changeMatmul(gpu, 11, INT64_MAX, "operand 1 (b) has 120 bytes");
-  changeMatmul(gpu, 14, 4,
+  changeMatmul(gpu, KERF_MATMUL_C_DTYPE, KERF_BF16,
+               "found a product of f32 and f32 into bf16");
+  changeMatmul(gpu, KERF_MATMUL_BATCH, INT64_C(1) << 31,
+               "found batch 2147483648, expected 1");
+  changeMatmul(gpu, KERF_MATMUL_M, 0, "found m 0, expected 1 to");
+  changeMatmul(gpu, KERF_MATMUL_N, INT64_MAX,
+               "found n 9223372036854775807, expected 1 to");
+  changeMatmul(gpu, KERF_MATMUL_M, 5,
+               "operand 0 (a) has 96 bytes, expected at least 120");
+  changeMatmul(gpu, KERF_MATMUL_A_ROW, -6,
+               "operand 0 (a) has the stride -6, expected none");
+  changeMatmul(gpu, KERF_MATMUL_B_ROW, INT64_MAX,
+               "operand 1 (b) has 120 bytes");
+  changeMatmul(gpu, KERF_MATMUL_C_ROW, 4,
                "found stride 4 of the rows of c, expected at least");
-  changeMatmul(gpu, 15, 2, "found accumulate 2, expected 0 to 1");
-  changeMatmul(gpu, 16, 1, "operand 4 (bias) is absent");
-  changeMatmul(gpu, 16, 11, "found epilogue 11, expected 0 to 10");
-  changeMatmul(gpu, 16, KERF_EPILOGUE_DGELU, "operand 5 (aux) is absent");
+  changeMatmul(gpu, KERF_MATMUL_ACCUMULATE, 2,
+               "found accumulate 2, expected 0 to 1");
+  changeMatmul(gpu, KERF_MATMUL_EPILOGUE, 1, "operand 4 (bias) is absent");
+  changeMatmul(gpu, KERF_MATMUL_EPILOGUE, 11,
+               "found epilogue 11, expected 0 to 10");
+  changeMatmul(gpu, KERF_MATMUL_EPILOGUE, KERF_EPILOGUE_DGELU,
+               "operand 5 (aux) is absent");
 }
 
 /// Epilogues where they mean nothing.
 static void testMatmulEpilogues(const Gpu &gpu) {
   Command command = matmul(gpu);
-  command.attrs[16] = KERF_EPILOGUE_GELU;
+  command.attrs[KERF_MATMUL_EPILOGUE] = KERF_EPILOGUE_GELU;
   expectRefusal(gpu, command, "");
-  command.attrs[15] = 1;
+  command.attrs[KERF_MATMUL_ACCUMULATE] = 1;
   expectRefusal(gpu, command, "found accumulate 1 with epilogue 2, expected 0");
-  command.attrs[15] = 0;
-  command.attrs[3] = 2;
+  command.attrs[KERF_MATMUL_ACCUMULATE] = 0;
+  command.attrs[KERF_MATMUL_BATCH] = 2;
   command.operands[0] = command.operands[1] = command.operands[2] =
       Buffer(gpu, KERF_F32, 100);
   expectRefusal(gpu, command, "found batch 2 with epilogue 2, expected 1");
   for (size_t dtype : {0, 1, 2})
     command.attrs[dtype] = KERF_F64;
-  command.attrs[3] = 1;
+  command.attrs[KERF_MATMUL_BATCH] = 1;
   command.operands[0] = command.operands[1] = command.operands[2] =
       Buffer(gpu, KERF_F64, 100);
   expectRefusal(gpu, command, "found epilogue 2 of f64, expected none or a");
@@ -79,7 +90,7 @@ static void testMatmulEpilogues(const Gpu &gpu) {
 
 /// Scales are for one matrix of 8-bit floats, which have no other epilogue.
 static void testMatmulScales(const Gpu &gpu) {
-  changeMatmul(gpu, 16, KERF_EPILOGUE_SCALE,
+  changeMatmul(gpu, KERF_MATMUL_EPILOGUE, KERF_EPILOGUE_SCALE,
                "found scales of a product of f32, expected them with 8-bit");
   Buffer factor(gpu, KERF_F8E4M3, 256);
   Command command = {KERF_OP_MATMUL,
@@ -92,9 +103,9 @@ static void testMatmulScales(const Gpu &gpu) {
   expectRefusal(gpu, command, "operand 6 (scale) has 2 bytes, expected at");
   command.operands[6] = Buffer(gpu, KERF_F32, 1);
   expectRefusal(gpu, command, "");
-  command.attrs[16] = KERF_EPILOGUE_GELU;
+  command.attrs[KERF_MATMUL_EPILOGUE] = KERF_EPILOGUE_GELU;
   expectRefusal(gpu, command, "epilogue 2 of a product of 8-bit floats");
-  command.attrs[16] = KERF_EPILOGUE_SCALE;
+  command.attrs[KERF_MATMUL_EPILOGUE] = KERF_EPILOGUE_SCALE;
   command.operands.resize(9);
   expectRefusal(gpu, command, "found 9 operands, expected 4, 5, 6, 7 or 8");
 }
@@ -102,8 +113,8 @@ static void testMatmulScales(const Gpu &gpu) {
 /// Kernels of the plug-in that add a bias read no f64.
 static void testMatmulBiases(const Gpu &gpu) {
   Command command = matmul(gpu);
-  command.attrs[16] = KERF_EPILOGUE_BIAS;
-  command.attrs[17] = KERF_F64;
+  command.attrs[KERF_MATMUL_EPILOGUE] = KERF_EPILOGUE_BIAS;
+  command.attrs[KERF_MATMUL_BIAS_DTYPE] = KERF_F64;
   command.operands.resize(4);
   command.operands.push_back(Buffer(gpu, KERF_F64, 5));
   expectRefusal(gpu, command,
