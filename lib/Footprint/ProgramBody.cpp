@@ -470,6 +470,7 @@ private:
     int shard =
         add(param.elements * param.param->gradientBytes, {}, Held::Gradients);
     addCollective({tensor}, {shard});
+    body.nodes.back().scatters = true;
     return shard;
   }
 

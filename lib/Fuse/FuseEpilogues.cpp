@@ -201,8 +201,27 @@ private:
                           .first->second;
         tensor.columns = type.getRank() ? type.getShape().back() : 0;
       }
+      tensor.inKernel = isInKernel(value);
     }
     return at->second;
+  }
+
+  /// True for a value from outside the block that a kernel there makes, perhaps
+  /// through views, or reads.
+  bool isInKernel(Value value) const {
+    auto isInside = [&](Region *region) {
+      return block.getParent()->isAncestor(region);
+    };
+    Operation *def = value.getDefiningOp();
+    if (!def || isInside(value.getParentRegion()))
+      return false;
+    bool isMade = isStridedView(def)
+                      ? llvm::any_of(def->getOperands(),
+                                     [&](Value x) { return isInKernel(x); })
+                      : isKernelOp(def);
+    return isMade || llvm::any_of(value.getUsers(), [&](Operation *user) {
+             return !isInside(user->getParentRegion()) && isKernelOp(user);
+           });
   }
 
   void add(Operation *op) {

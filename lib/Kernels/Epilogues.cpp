@@ -7,7 +7,7 @@
 // matmul that makes what it multiplies, and the sum of its rows with both; then
 // the sums of rows that are left with the first matmul that reads the rows. A
 // matmul that has an end takes no other.
-// Cost: linear in the ops for each of those.
+// Cost: linear in the ops.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,12 @@ bool fitsSecondMatrix(int64_t columns) { return columns % 8 == 0; }
 
 class Finder {
 public:
-  explicit Finder(const Graph &graph) : graph(graph) {}
+  explicit Finder(const Graph &graph)
+      : graph(graph), writers(graph.tensors.size()),
+        readers(graph.tensors.size()) {
+    for (size_t i = 0; i < graph.ops.size(); ++i)
+      note(static_cast<int>(i));
+  }
 
   std::vector<Epilogue> run(Ends ends) {
     if (ends.gelu)
@@ -38,6 +43,8 @@ public:
 
 private:
   Graph graph; ///< as it is with what was found
+  /// Ops by tensor, a reader as often as it reads it.
+  std::vector<llvm::SmallVector<int, 2>> writers, readers;
   std::vector<Epilogue> found;
 
   template <typename Fn> void forAll(Role role, Fn take) {
@@ -45,46 +52,56 @@ private:
       if (graph.ops[i].role == role)
         take(static_cast<int>(i));
   }
-  template <typename Fn> void forReaders(int tensor, Fn fn) const {
-    for (auto [i, op] : llvm::enumerate(graph.ops))
-      if (llvm::is_contained(op.reads, tensor))
-        fn(static_cast<int>(i));
+  void note(int i) {
+    for (int tensor : graph.ops[i].reads)
+      readers[tensor].push_back(i);
+    for (int tensor : graph.ops[i].writes)
+      writers[tensor].push_back(i);
   }
-  /// The op that makes a tensor; -1: it was there before.
+  void forget(int i) {
+    for (int tensor : graph.ops[i].reads)
+      llvm::erase(readers[tensor], i);
+    for (int tensor : graph.ops[i].writes)
+      llvm::erase(writers[tensor], i);
+    graph.ops[i] = {};
+  }
+
+  /// The op that alone makes a tensor; -1: it was there before, or several make
+  /// parts of it.
   int makerOf(int tensor) const {
-    auto maker = llvm::find_if(graph.ops, [tensor](const Op &op) {
-      return llvm::is_contained(op.writes, tensor);
-    });
-    return maker == graph.ops.end() ? -1
-                                    : static_cast<int>(&*maker - &graph.ops[0]);
+    return writers[tensor].size() == 1 ? writers[tensor].front() : -1;
   }
   bool hasOneUse(int tensor) const {
-    int64_t uses = graph.tensors[tensor].leaves;
-    for (const Op &op : graph.ops)
-      uses += llvm::count(op.reads, tensor);
-    return uses == 1;
+    return readers[tensor].size() + graph.tensors[tensor].leaves == 1;
   }
   bool isReadByKernel(int tensor, llvm::ArrayRef<int> except) const {
-    bool isRead = false;
-    forReaders(tensor, [&](int i) {
-      isRead |= graph.ops[i].isKernel && !llvm::is_contained(except, i);
-    });
-    return isRead;
+    return graph.tensors[tensor].inKernel ||
+           llvm::any_of(readers[tensor], [&](int i) {
+             return graph.ops[i].isKernel && !llvm::is_contained(except, i);
+           });
   }
-  /// Perhaps through views.
+  /// Perhaps a part of it, or through views.
   bool isMadeByKernel(int tensor) const {
-    int maker = makerOf(tensor);
-    if (maker < 0)
-      return false;
-    const Op &op = graph.ops[maker];
-    if (op.role == Role::View)
-      return llvm::any_of(op.reads, [&](int x) { return isMadeByKernel(x); });
-    return op.isKernel;
+    return graph.tensors[tensor].inKernel ||
+           llvm::any_of(writers[tensor], [&](int i) {
+             const Op &op = graph.ops[i];
+             if (op.role != Role::View)
+               return op.isKernel;
+             return llvm::any_of(op.reads, [&](int x) {
+               return x != tensor && isMadeByKernel(x);
+             });
+           });
+  }
+  /// The first op that reads a tensor and is as asked; -1: there is none.
+  template <typename Fn> int firstReader(int tensor, Fn isAsked) const {
+    int first = -1;
+    for (int i : readers[tensor])
+      if (isAsked(graph.ops[i]) && (first < 0 || i < first))
+        first = i;
+    return first;
   }
   bool isReadBehind(int tensor, int at) const {
-    bool isBehind = true;
-    forReaders(tensor, [&](int i) { isBehind &= i > at; });
-    return isBehind;
+    return llvm::all_of(readers[tensor], [at](int i) { return i > at; });
   }
 
   /// The matmul of one type that makes a tensor; -1: something else makes it.
@@ -106,8 +123,9 @@ private:
     }
     all.writes.assign(made.results.begin(), made.results.end());
     for (int member : made.members)
-      graph.ops[member] = {};
+      forget(member);
     graph.ops[made.at] = std::move(all);
+    note(made.at);
     found.push_back(std::move(made));
   }
 
@@ -130,22 +148,18 @@ private:
 
   /// The first sum of rows of a tensor, without a cast; -1: there is none.
   int rowSumOf(int tensor) const {
-    int sum = -1;
-    forReaders(tensor, [&](int i) {
-      if (sum < 0 && graph.ops[i].role == Role::RowSum)
-        sum = i;
-    });
-    return sum;
+    return firstReader(tensor,
+                       [](const Op &op) { return op.role == Role::RowSum; });
   }
   /// Sums of rows with casts before, which other matmuls may take: the casts.
   llvm::SmallVector<int, 2> castSumsOf(int tensor) const {
     llvm::SmallVector<int, 2> casts;
-    forReaders(tensor, [&](int i) {
+    for (int i : readers[tensor]) {
       const Op &op = graph.ops[i];
       if (op.role == Role::Cast && hasOneUse(op.writes[0]) &&
           rowSumOf(op.writes[0]) >= 0)
         casts.push_back(i);
-    });
+    }
     return casts;
   }
 
@@ -175,15 +189,11 @@ private:
   /// The first matmul that adds up the rows of a tensor and can give their sum;
   /// -1: there is none.
   int matmulOver(int rows, int sum) const {
-    int matmul = -1;
-    forReaders(rows, [&](int i) {
-      const Op &op = graph.ops[i];
-      if (matmul < 0 && op.role == Role::Matmul &&
-          llvm::is_contained(op.sumsRowsOf, rows) &&
-          graph.tensors[op.writes[0]].type == graph.tensors[sum].type)
-        matmul = i;
+    return firstReader(rows, [&](const Op &op) {
+      return op.role == Role::Matmul &&
+             llvm::is_contained(op.sumsRowsOf, rows) &&
+             graph.tensors[op.writes[0]].type == graph.tensors[sum].type;
     });
-    return matmul;
   }
 
   /// The gradient of a bias joins the matmul that makes the gradient of the

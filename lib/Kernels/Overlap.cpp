@@ -16,6 +16,7 @@
 #include "llvm/ADT/SmallSet.h"
 
 #include <algorithm>
+#include <cassert>
 
 using namespace kerf::kernels::overlap;
 
@@ -42,7 +43,7 @@ bool storesFor(const Op &op, const Op &later) {
 }
 /// True where the op changes what `maker` stands for, a read of memory.
 bool overwrites(const Op &op, const Op &maker) {
-  return maker.role == Role::Parameter
+  return maker.role == Role::Parameter || maker.readsParameter
              ? op.changesParameters
              : maker.loads >= 0 && op.stores == maker.loads;
 }
@@ -200,6 +201,7 @@ Overlap::Reach Overlap::readLate(int collective) const {
   llvm::SmallSet<int, 4> late;
   late.insert(ops[collective].writes[0]);
   int source = sourceOf(collective);
+  const Op &from = ops[source >= 0 ? source : collective];
   Reach reach;
   for (size_t i = at[collective] + 1; i < order.size(); ++i) {
     const Op &op = ops[order[i]];
@@ -207,8 +209,7 @@ Overlap::Reach Overlap::readLate(int collective) const {
         op.reads, [&](int tensor) { return late.contains(tensor); });
     bool isTouched = llvm::any_of(
         reach.moved, [&](int moved) { return storesFor(ops[moved], op); });
-    if (isBorder(op) || isTouched ||
-        (source >= 0 && overwrites(op, ops[source])) ||
+    if (isBorder(op) || isTouched || overwrites(op, from) ||
         (reads && !canWait(op))) {
       reach.stop = order[i];
       break;
@@ -229,6 +230,7 @@ int Overlap::waitFor(int collective) const {
   auto wait = llvm::find_if(ops, [result](const Op &op) {
     return op.role == Role::Wait && op.reads[0] == result;
   });
+  assert(wait != ops.end() && "a collective that was started has a wait");
   return static_cast<int>(wait - ops.begin());
 }
 

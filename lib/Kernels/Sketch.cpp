@@ -1,6 +1,8 @@
 //===- Sketch.cpp - nodes, tensors and when they live ---------------------===//
 
 #include "kerf/Kernels/Sketch.h"
+
+#include "kerf/Artifact/Format.h"
 #include "kerf/Kernels/Groups.h"
 #include "kerf/Kernels/Overlap.h"
 #include "kerf/Support/UnitRows.h"
@@ -15,8 +17,7 @@ using namespace kerf::program_sketch;
 namespace overlap = kerf::kernels::overlap;
 
 double program_sketch::roundedBytes(double bytes) {
-  constexpr double kLine = 64; // of a cache; the alignment of buffers
-  return std::ceil(bytes / kLine) * kLine;
+  return std::ceil(bytes / KERF_ARENA_ALIGN) * KERF_ARENA_ALIGN;
 }
 
 //===----------------------------------------------------------------------===//
@@ -281,16 +282,32 @@ static Node waitFor(const Node &collective) {
   return wait;
 }
 
-void program_sketch::overlapCollectives(Body &body) {
+/// A body as data that knows no layers. Several nodes may write parts of one
+/// tensor: each part is a tensor there, and readers read all that are made.
+static std::vector<overlap::Op> opsOf(const Body &body) {
   std::vector<overlap::Op> plain;
+  std::vector<llvm::SmallVector<int, 2>> parts(body.tensors.size());
+  int count = 0;
   for (const Node &node : body.nodes) {
     overlap::Op &op = plain.emplace_back();
     op.role = roleOf(node);
-    op.reads.assign(node.reads.begin(), node.reads.end());
-    op.writes.assign(node.writes.begin(), node.writes.end());
+    op.scatters = node.scatters;
+    for (int tensor : node.reads) {
+      if (parts[tensor].empty())
+        parts[tensor].push_back(count++);
+      op.reads.append(parts[tensor]);
+    }
+    for (int tensor : node.writes) {
+      op.writes.push_back(count);
+      parts[tensor].push_back(count++);
+    }
   }
+  return plain;
+}
+
+void program_sketch::overlapCollectives(Body &body) {
   std::vector<Node> nodes;
-  for (auto [at, waits] : overlap::overlapCollectives(plain))
+  for (auto [at, waits] : overlap::overlapCollectives(opsOf(body)))
     nodes.push_back(waits ? waitFor(body.nodes[at]) : body.nodes[at]);
   body.nodes = std::move(nodes);
 }

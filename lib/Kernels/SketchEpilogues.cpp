@@ -113,8 +113,11 @@ private:
     const LayerOp &op = *node.op;
     const Sizes &shape = body.tensors[node.writes[0]].shape;
     const TensorFactors &dims = op.resultFactors[0];
-    if (dims.empty() || dims.back().empty())
-      return shape.empty() ? 0 : shape.back();
+    // What is written is perhaps a part of a tensor of other dimensions.
+    if (shape.empty())
+      return 0;
+    if (dims.size() != shape.size() || dims.back().empty())
+      return shape.back();
     bool isSecond = hasFactor(op.operandFactors[1], dims.back().back());
     int64_t columns = 1;
     for (auto [size, dim] : llvm::reverse(llvm::zip_equal(shape, dims))) {

@@ -107,7 +107,7 @@ LogicalResult MicroBatchValues::check(Block &block) {
                            "micro-batch has its own of";
       diagnostic.attachNote(source->getLoc())
           << "it is measured in a micro-batch here; use it there, on what is "
-             "cut by 'micro' or summed over it, or plan one micro-batch";
+             "split by 'micro' or summed over it, or plan one micro-batch";
       return diagnostic;
     }
     for (Value result : op.getResults())
@@ -135,7 +135,7 @@ struct VerifyPlanPass : public kerf::impl::VerifyPlanPassBase<VerifyPlanPass> {
       if (hasMicro && !cutsByMicro(model)) {
         (model.emitOpError()
          << "is planned in " << getPlan(model).getMicroBatches()
-         << " micro-batches, and no op is cut by 'micro'")
+         << " micro-batches, and no op is split by 'micro'")
                 .attachNote()
             << "cut the batch where the tokens enter, as with {\"op\": "
                "\"embedding\", \"factors\": {\"b\": [\"micro\"]}}";

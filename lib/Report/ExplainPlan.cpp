@@ -138,7 +138,7 @@ static std::string stateWords(const OuterChoice &outer) {
   if (outer.zero == 0)
     return "weights, gradients and optimizer state whole on each of the " +
            std::to_string(outer.dp * outer.cp) + " data ranks (ZeRO-0)";
-  return std::string(what[outer.zero]) + " cut " + shardWords(outer);
+  return std::string(what[outer.zero]) + " sharded " + shardWords(outer);
 }
 
 std::string kerf::shortLayout(const OuterChoice &outer) {

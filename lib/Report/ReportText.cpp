@@ -604,7 +604,7 @@ static std::string certificateWords(const Certificate &c) {
 static std::string spaceWords(const Certificate &c) {
   std::string left = c.leftOut > 0 ? grouped(c.leftOut) + " left out, " : "";
   return counted(c.space) + " outer choices in " + grouped(c.heads) +
-         " candidates; " + grouped(c.cutByMemory) + " cut by memory, " +
+         " candidates; " + grouped(c.cutByMemory) + " pruned by memory, " +
          grouped(c.cutByBound) + " by bound, " + grouped(c.illegal) +
          " not legal; " + left + plural(c.evaluated, "layout") +
          " evaluated, " + plural(c.tablesSolved, "layer table") + " solved, " +

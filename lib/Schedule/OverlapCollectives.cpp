@@ -70,18 +70,15 @@ namespace {
 /// The ops of one block.
 class BlockOrder {
 public:
-  explicit BlockOrder(Block &block) : block(block) {
+  explicit BlockOrder(Block &block) : block(block) {}
+
+  void run() {
+    if (llvm::none_of(block, [](Operation &op) { return canMove(&op); }))
+      return;
     for (Operation &op : block.without_terminator()) {
       ops.push_back(&op);
       plain.push_back(write(&op));
     }
-  }
-
-  void run() {
-    if (llvm::none_of(plain, [](const overlap::Op &op) {
-          return op.role == overlap::Role::Collective;
-        }))
-      return;
     Operation *end = block.getTerminator();
     for (auto [op, waits] : overlap::overlapCollectives(plain))
       waits ? wait(ops[op], end) : ops[op]->moveBefore(end);
@@ -117,9 +114,20 @@ private:
         own.buffers.push_back(numberOf(buffers, named.getValue()));
     if (FlatSymbolRefAttr target = targetOf(op))
       own.stores = numberOf(buffers, Attribute(target));
-    if (auto read = dyn_cast<spmd::ReadOp>(op))
+    Operation *source = spmd::isExchange(op) ? outsideOf(op) : op;
+    if (auto read = dyn_cast_or_null<spmd::ReadOp>(source))
       own.loads = numberOf(buffers, Attribute(read.getSourceAttr()));
+    own.readsParameter = source != op && isa_and_nonnull<kerf::ParamOp>(source);
     return own;
+  }
+
+  /// What makes the operand of a collective outside the block, behind
+  /// addresses; null: it is made inside.
+  Operation *outsideOf(Operation *collective) const {
+    Operation *source = collective->getOperand(0).getDefiningOp();
+    while (isView(source, ViewKind::Rename, ViewKind::Part))
+      source = source->getOperand(0).getDefiningOp();
+    return source && source->getBlock() != &block ? source : nullptr;
   }
 
   static void wait(Operation *collective, Operation *at) {

@@ -6,8 +6,8 @@
 // Idea: the closed form with every open decision at its best case is a lower
 // bound: layers at the tables' own bound, groups where their links carry most
 // (innermost; on a torus perhaps further out, along several dimensions), the
-// schedule with the least bubble, gradients scattered only, state cut as far as
-// pins allow. Memory: stage i of a 1F1B pipeline holds min(m, p - i)
+// schedule with the least bubble, gradients scattered only, state sharded as
+// far as pins allow. Memory: stage i of a 1F1B pipeline holds min(m, p - i)
 // micro-batches, so it takes at most (capacity / (held x saved + state))
 // layers; if all stages together take fewer than there are, nothing fits. Nor
 // where some layer's programs need more by themselves.

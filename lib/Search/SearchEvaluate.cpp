@@ -22,9 +22,9 @@ std::string OuterChoice::print() const {
     axes += (axes.empty() ? "" : ".") +
             std::string(kNames[static_cast<size_t>(axis)]);
   }
-  std::string text = llvm::formatv(
-      "tp {0} cp {1} ep {2} pp {3} dp {4} | mb {5} x {6} | {7}", tp, cp, ep, pp,
-      dp, microBatch, microBatches, nameOf(schedule));
+  std::string text =
+      llvm::formatv("tp {0} cp {1} ep {2} pp {3} dp {4} | {5} x {6} | {7}", tp,
+                    cp, ep, pp, dp, microBatches, microBatch, nameOf(schedule));
   if (chunks > 1)
     text += " v " + std::to_string(chunks);
   if (defer >= 0)

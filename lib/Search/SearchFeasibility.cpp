@@ -156,7 +156,8 @@ static void addReasons(const SearchProblem &problem, Infeasible &infeasible) {
   }
   const StageMemory &memory = least.plan.stages[least.stage].memory;
   infeasible.reasons.push_back(llvm::formatv(
-      "stage {0} needs {1} per device even with state cut as far as allowed "
+      "stage {0} needs {1} per device even with state sharded as far as "
+      "allowed "
       "and the least kept ({2}), '{3}' has {4}",
       least.stage, formatBytes(least.bytes), least.plan.outer.print(),
       problem.machine->device.name, capacityWords(problem)));

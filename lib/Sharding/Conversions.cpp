@@ -134,7 +134,7 @@ private:
         error = llvm::is_contained(to.dims[d], axes.micro())
                     ? "micro-batches cannot be gathered: up to 'micro' both "
                       "cuts are by the same axes, others come after it"
-                    : "a value that is cut by micro-batches is needed whole";
+                    : "a value that is split by micro-batches is needed whole";
         return false;
       }
       // Groups count their ranks in the order of the mesh: parts that lie in

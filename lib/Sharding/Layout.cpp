@@ -305,7 +305,7 @@ static std::string checkMaps(const Factors &facts,
         if (first >= 0 && assignment.factors[f] != assignment.factors[first])
           return "rows go to the owners of '" + facts.factors[f].name +
                  "', so '" + facts.factors[first].name +
-                 "' is cut by the same axes";
+                 "' is split by the same axes";
         first = f;
       }
   }
@@ -331,10 +331,10 @@ static std::string checkGroup(const Factors &facts, unsigned index,
   const std::string &name = facts.factors[index].name;
   if (llvm::is_contained(list, axes.micro()))
     return "factor '" + name +
-           "' is cut by micro-batches, which are not there "
+           "' is split by micro-batches, which are not there "
            "at one time";
   if (inOrder && !llvm::is_sorted(list))
-    return "factor '" + name + "' is cut over " + axes.print(list) +
+    return "factor '" + name + "' is split over " + axes.print(list) +
            ", expected axes in the order of the mesh";
   return "";
 }
@@ -390,7 +390,7 @@ static std::string checkWhole(const Factors &facts, unsigned index,
                             /*inOrder=*/variant.together || variant.exchanges);
   }
   if (!known.empty())
-    return "factor '" + name + "' can be cut by the variant '" + known +
+    return "factor '" + name + "' can be split by the variant '" + known +
            "' only, which the assignment does not name";
   return "factor '" + name + "' must stay whole";
 }
@@ -544,7 +544,7 @@ std::string Cuts::findRagged(llvm::ArrayRef<Layout> arriving) {
       continue;
     if (facts.factors[f].kind != FactorKind::Parallel || facts.readsPositions())
       return "factor '" + facts.factors[f].name +
-             "' is cut by experts, whose rows have no place of their own";
+             "' is split by experts, whose rows have no place of their own";
     ragged[f] = true;
     exchanged |= layout.exchanged;
   }

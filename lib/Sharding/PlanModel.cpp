@@ -107,7 +107,7 @@ LogicalResult Planner::planInput(BlockArgument input) {
     std::string error;
     auto layouts = layoutsOf(facts, *assignment, none, plan.axes, error);
     if (failed(layouts))
-      return op->emitOpError() << "cannot be cut as assigned: " << error;
+      return op->emitOpError() << "cannot be split as assigned: " << error;
     const Layout &need = layouts->operands[use.getOperandNumber()];
     for (auto [own, other] : llvm::zip_equal(layout.dims, need.dims))
       if (other.size() > own.size())
@@ -122,7 +122,7 @@ LogicalResult Planner::planInput(BlockArgument input) {
        llvm::drop_begin(layout.dims, layout.dims.empty() ? 0 : 1))
     if (llvm::is_contained(list, plan.axes.micro()))
       return mlir::emitError(input.getLoc())
-             << "input is cut as " << printLayout(layout, plan.axes)
+             << "input is split as " << printLayout(layout, plan.axes)
              << ", expected 'micro' on dimension 0 only";
   plan.values[input] = layout;
   return success();
@@ -277,7 +277,7 @@ LogicalResult Planner::visitOp(Operation *op) {
   auto layouts = layoutsOf(facts, *assignment, arrived, plan.axes, error);
   if (failed(layouts)) {
     auto diagnostic = op->emitOpError()
-                      << "cannot be cut as assigned: " << error;
+                      << "cannot be split as assigned: " << error;
     std::string known;
     llvm::raw_string_ostream os(known);
     printFactors(os, facts);
@@ -359,7 +359,7 @@ LogicalResult Planner::checkParams() {
     const Layout &own = plan.values[param.getResult()];
     if (own.isCutBy(plan.axes.micro())) {
       param.emitOpError() << "\"" << param.getName()
-                          << "\" is cut by micro-batches; parameters are not";
+                          << "\" is split by micro-batches; parameters are not";
       return WalkResult::interrupt();
     }
     if (known == all.end()) {

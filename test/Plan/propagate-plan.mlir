@@ -52,7 +52,7 @@ kerf.model @look_ahead(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %r: tensor<8x6x
 
 // -----
 
-// What an op reads only to combine it with another value is cut by the same axes in
+// What an op reads only to combine it with another value is split by the same axes in
 // the same order: micro-batches of it could not be gathered.
 // CHECK-LABEL: kerf.model @same_order
 kerf.model @same_order(%x: tensor<8x4xf32>) attributes {

@@ -33,7 +33,7 @@ kerf.model @no_axis(%x: tensor<4xf32>) attributes {
 
 kerf.model @uneven(%x: tensor<5xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
-  // expected-error @below {{cannot be cut as assigned: factor 'b' of size 5 does not divide into 2 parts over [tp]}}
+  // expected-error @below {{cannot be split as assigned: factor 'b' of size 5 does not divide into 2 parts over [tp]}}
   %y = kerf.exp %x {kerf.assign = #kerf.assign<b = [tp]>} : tensor<5xf32>
   kerf.return %z : tensor<f32>
 }
@@ -43,7 +43,7 @@ kerf.model @uneven(%x: tensor<5xf32>, %z: tensor<f32>) attributes {
 kerf.model @whole(%x: tensor<4x4xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
   %e = kerf.exp %x : tensor<4x4xf32>
-  // expected-error @below {{cannot be cut as assigned: factor 'v' must stay whole}}
+  // expected-error @below {{cannot be split as assigned: factor 'v' must stay whole}}
   // expected-note @below {{its factors are}}
   %y = kerf.softmax %e {kerf.assign = #kerf.assign<v = [tp]>} : tensor<4x4xf32>
   kerf.return %z : tensor<f32>
@@ -56,7 +56,7 @@ kerf.model @variant(%x: tensor<4x16xf32>, %t: tensor<4xi32>) attributes {
   %e = kerf.exp %x : tensor<4x16xf32>
   %u = kerf.add %t, %t : tensor<4xi32>
   %n = kerf.count_valid %u : tensor<4xi32>
-  // expected-error @below {{factor 'v' can be cut by the variant 'split_vocabulary' only, which the assignment does not name}}
+  // expected-error @below {{factor 'v' can be split by the variant 'split_vocabulary' only, which the assignment does not name}}
   // expected-note @below {{its factors are}}
   %l = kerf.cross_entropy %e, %u normalizer %n {kerf.assign = #kerf.assign<v = [tp]>} : tensor<4x16xf32>, tensor<4xi32>
   kerf.return %l : tensor<f32>
@@ -114,7 +114,7 @@ kerf.model @micro_sum(%x: tensor<4xf32>) attributes {
 // nor what follows from it, through layers too.
 kerf.model @micro_unit(%x: tensor<4xbf16>) attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
-  // expected-note @below {{it is measured in a micro-batch here; use it there, on what is cut by 'micro' or summed over it, or plan one micro-batch}}
+  // expected-note @below {{it is measured in a micro-batch here; use it there, on what is split by 'micro' or summed over it, or plan one micro-batch}}
   %u = kerf.unit %x of f8E4M3FN {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xbf16>
   %p = kerf.reduce sum %x dims [0] {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xbf16>
   %v = kerf.cast %u : tensor<f32> -> tensor<bf16>
@@ -148,7 +148,7 @@ kerf.model @micro_unit_carried(%x: tensor<4xbf16>, %one: tensor<f32>) attributes
 kerf.model @micro_whole(%x: tensor<4xf32>) attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
   %e = kerf.exp %x {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xf32>
-  // expected-error @below {{cannot get operand 0: a value that is cut by micro-batches is needed whole}}
+  // expected-error @below {{cannot get operand 0: a value that is split by micro-batches is needed whole}}
   // expected-note @below {{it arrives as [[micro]] and is needed as [[]]}}
   // expected-note @below {{a rule that cuts it, too: {"op": "reduce", "factors": {"}}
   %s = kerf.reduce sum %e dims [0] : tensor<4xf32>
@@ -170,7 +170,7 @@ kerf.model @micro_last(%x: tensor<8xf32>) attributes {
 
 // -----
 
-kerf.model @micro_inside( // expected-error @below {{input is cut as [[], [micro]], expected 'micro' on dimension 0 only}}
+kerf.model @micro_inside( // expected-error @below {{input is split as [[], [micro]], expected 'micro' on dimension 0 only}}
     %x: tensor<4x4xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
   %e = kerf.exp %x {kerf.assign = #kerf.assign<s = [micro]>} : tensor<4x4xf32>
@@ -193,7 +193,7 @@ kerf.model @reads_disagree() attributes {
 
 kerf.model @param_of_micro() attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
-  // expected-error @below {{"w" is cut by micro-batches; parameters are not}}
+  // expected-error @below {{"w" is split by micro-batches; parameters are not}}
   %a = kerf.param "w" init<ones> {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xf32>
   %z = kerf.constant dense<0.0> : tensor<f32>
   kerf.return %z : tensor<f32>
@@ -215,7 +215,7 @@ kerf.model @gradient_disagrees(learning_rate %r: tensor<f32>, step %t: tensor<i3
 // -----
 
 // Micro-batches that cut nothing.
-// expected-error @below {{is planned in 4 micro-batches, and no op is cut by 'micro'}}
+// expected-error @below {{is planned in 4 micro-batches, and no op is split by 'micro'}}
 // expected-note @below {{cut the batch where the tokens enter, as with {"op": "embedding", "factors": {"b": ["micro"]}}}}
 kerf.model @micro_nothing(%x: tensor<4xf32>) attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 4, schedule = "1f1b", recompute = none>} {
@@ -261,7 +261,7 @@ kerf.model @half_a_ring(%q: tensor<2x8x4x8xf32>, %z: tensor<f32>) attributes {
 // Rows reach their owners in one way.
 kerf.model @two_ways(%x: tensor<4x2x3xf32>, %slots: tensor<4x2x2xi32>, %sizes: tensor<4x4xi32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <ep = 2, tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
-  // expected-error @below {{cannot be cut as assigned: rows are exchanged by the variant 'all_to_all' and gathered as 'routed', expected one of the two}}
+  // expected-error @below {{cannot be split as assigned: rows are exchanged by the variant 'all_to_all' and gathered as 'routed', expected one of the two}}
   %rows = kerf.dispatch %x, %slots sizes %sizes : tensor<4x4xi32> {kerf.assign = #kerf.assign<g = [tp, ep], r = [tp, ep], variant = [all_to_all], routed>} : tensor<4x2x3xf32>, tensor<4x2x2xi32> -> tensor<4x4x3xf32>
   kerf.return %z : tensor<f32>
 }
@@ -272,7 +272,7 @@ kerf.model @two_ways(%x: tensor<4x2x3xf32>, %slots: tensor<4x2x2xi32>, %sizes: t
 kerf.model @sum_of_inputs(%x: tensor<2x4xf32>, %w: tensor<4xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
   %s = kerf.reduce sum %x dims [0] {kerf.assign = #kerf.assign<b = [tp]>} : tensor<2x4xf32>
-  // expected-error @below {{cannot be cut as assigned: no sum over 'tp' arrives at the operands it is linear in; leave 'tp' out of what is pending here, or cut what its operand is summed over by it}}
+  // expected-error @below {{cannot be split as assigned: no sum over 'tp' arrives at the operands it is linear in; leave 'tp' out of what is pending here, or cut what its operand is summed over by it}}
   // expected-note @below {{its factors are}}
   %y = kerf.mul %s, %w {kerf.assign = #kerf.assign<pending = [tp]>, kerf.phase = #kerf.phase<input_gradient 1>} : tensor<4xf32>
   kerf.return %z : tensor<f32>

@@ -30,15 +30,18 @@ struct Tensor {
   int type = 0;        ///< a number per type of elements
   int64_t columns = 0; ///< size of the last dimension; 0: a scalar
   bool leaves = false; ///< somebody who is no op of the graph reads it, too
+  /// A kernel that is no op of the graph makes or reads it.
+  bool inKernel = false;
 };
 
 /// What an op is to the matmuls around it.
 enum class Role {
   Other,
-  Matmul,       ///< one that a library computes, without a batch
-  Gelu,         ///< by tanh; reads what it is of
-  GeluBackward, ///< by tanh; reads what the gelu was of, then its gradient
-  RowSum,       ///< over all dimensions but the last
+  Matmul, ///< of a library: no batch, a dense result, no 8-bit floats
+  Gelu,   ///< by tanh; reads what it is of
+  /// By tanh; reads what the gelu was of, then the gradient of its result.
+  GeluBackward,
+  RowSum, ///< over all dimensions but the last
   Cast,
   View,
 };
@@ -74,7 +77,7 @@ struct Ends {
 };
 
 /// What becomes one, in the order in which it is to be done; an op is a member
-/// of one at most. Takes (ops)^2 steps at most.
+/// of one at most. Takes as many steps as ops have operands.
 std::vector<Epilogue> findEpilogues(const Graph &graph, Ends ends);
 
 } // namespace kerf::kernels::epilogues

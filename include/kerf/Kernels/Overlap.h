@@ -47,7 +47,7 @@ namespace kerf::kernels::overlap {
 /// What an op is to the collectives around it.
 enum class Role {
   Computes,
-  Free,       ///< becomes no command: a number, several addresses as one
+  Free,       ///< becomes no command: a number, a buffer as a value
   Rename,     ///< another address of what its operand is
   Part,       ///< an address within its operand
   Parameter,  ///< the address of a parameter
@@ -64,8 +64,11 @@ struct Op {
   bool isStarted = false; ///< a collective that has its wait already
   bool scatters = false;  ///< a collective that sums, and leaves parts
   bool changesParameters = false;
-  int stores = -1;                        ///< buffer that a store goes to
-  int loads = -1;                         ///< buffer that the op is the read of
+  int stores = -1; ///< buffer that a store goes to
+  /// Buffer that the op gives as a value; of a collective whose operand comes
+  /// from outside the block: that buffer.
+  int loads = -1;
+  bool readsParameter = false;            ///< the same, of a parameter
   llvm::SmallVector<int, 2> buffers = {}; ///< all that it names
 };
 

@@ -38,6 +38,7 @@ struct Tensor {
 struct Node {
   llvm::SmallVector<int, 6> reads, writes; ///< tensors
   bool isKernel = false, isCollective = false;
+  bool scatters = false; ///< a collective that sums, and leaves parts
   /// A kernel that looks up rows of experts and sums them: it joins others as
   /// what it makes, and sums that are made for it alone.
   bool gathers = false;

@@ -91,7 +91,7 @@ struct OuterChoice {
   /// Ranks of an axis, and the distance of its neighbours in rank numbers.
   int64_t sizeOf(MeshAxis axis) const;
   int64_t strideOf(MeshAxis axis) const;
-  std::string print() const; ///< "tp 8 cp 1 ep 1 pp 16 dp 8 | mb 1 x 32 | ..."
+  std::string print() const; ///< "tp 8 cp 1 ep 1 pp 16 dp 8 | 32 x 1 | ..."
 };
 
 /// The table that layers of `kind` need under a choice. Expert ranks are the

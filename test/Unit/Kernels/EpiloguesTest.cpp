@@ -146,6 +146,56 @@ TEST(Epilogues, RowsThatAKernelMakesAreSummedThere) {
   EXPECT_EQ(b.found(), "3+2@3 makes 4 5");
 }
 
+TEST(Epilogues, OnePartByAKernelIsEnough) {
+  Builder b;
+  int y = b.tensor(64), ours = b.tensor(32), other = b.tensor(32),
+      rows = b.tensor(64), x = b.tensor(32), dw = b.tensor(32, true),
+      db = b.tensor(64, true);
+  b.op(Role::Matmul, {y, x}, other);
+  b.op(Role::Other, {y}, ours);
+  b.op(Role::View, {other, ours}, rows);
+  b.op(Role::RowSum, {rows}, db);
+  b.op(Role::Matmul, {rows, x}, dw).sumsRowsOf = {rows};
+  EXPECT_EQ(b.found(), "");
+  b.graph.ops[1].isKernel = false;
+  EXPECT_EQ(b.found(), "4+3@4 makes 5 6");
+}
+
+TEST(Epilogues, PartsOfOneTensorHaveSeveralWriters) {
+  Builder b;
+  int y = b.tensor(64), rows = b.tensor(64), x = b.tensor(32),
+      dw = b.tensor(32, true), db = b.tensor(64, true), g = b.tensor(64, true);
+  b.op(Role::Matmul, {y, x}, rows);
+  b.op(Role::Other, {y}, rows);
+  b.op(Role::RowSum, {rows}, db);
+  b.op(Role::Matmul, {rows, x}, dw).sumsRowsOf = {rows};
+  b.op(Role::Gelu, {rows}, g);
+  EXPECT_EQ(b.found(), "") << "neither a sum nor a gelu";
+}
+
+TEST(Epilogues, WhatAKernelElsewhereHasIsSummedThere) {
+  Builder b;
+  int rows = b.tensor(64), x = b.tensor(32), dw = b.tensor(32, true),
+      db = b.tensor(64, true);
+  b.op(Role::RowSum, {rows}, db);
+  b.op(Role::Matmul, {rows, x}, dw).sumsRowsOf = {rows};
+  EXPECT_EQ(b.found(), "1+0@1 makes 2 3");
+  b.graph.tensors[rows].inKernel = true;
+  EXPECT_EQ(b.found(), "");
+}
+
+TEST(Epilogues, AGradientThatOthersReadIsNoEpilogue) {
+  Backward b(false);
+  b.op(Role::Other, {b.p}, b.tensor(128, true));
+  EXPECT_EQ(b.found(), "");
+}
+
+TEST(Epilogues, AMatmulWithABiasHasNoGradientOfGelu) {
+  Backward b(false);
+  b.graph.ops[0].reads.push_back(b.tensor(128));
+  EXPECT_EQ(b.found(), "");
+}
+
 TEST(Epilogues, ASumThatIsReadBeforeItsMatmulStays) {
   Builder b;
   int rows = b.tensor(64), x = b.tensor(32), dw = b.tensor(32, true),

@@ -183,6 +183,42 @@ TEST(Overlap, ParametersThatChangeAreReadWhereTheyWere) {
   EXPECT_EQ(b.run(), "x; p; start w; y; wait w; update; z");
 }
 
+TEST(Overlap, WithoutAnOperandACollectiveStartsAtOnce) {
+  Block b;
+  b.compute("x");
+  b.collective("w");
+  b.compute("y", {"w", "x"});
+  EXPECT_EQ(b.run(), "start w; x; wait w; y");
+}
+
+TEST(Overlap, PartsOfAParameterMoveWithTheirGather) {
+  Block b;
+  b.compute("x");
+  b.op(Role::Parameter, "p");
+  b.op(Role::Part, "q", {"p"});
+  b.collective("w", {"q"});
+  b.compute("y", {"w", "x"});
+  EXPECT_EQ(b.run(), "p; q; start w; x; wait w; y");
+}
+
+TEST(Overlap, ABufferFromOutsideIsSentBeforeItChanges) {
+  Block b;
+  b.collective("s", {"outside"}).loads = b.numberOf(b.buffers, "sum");
+  b.compute("x");
+  b.store("sum", "x");
+  b.compute("y", {"s"});
+  EXPECT_EQ(b.run(), "start s; x; wait s; sum; y");
+}
+
+TEST(Overlap, AParameterFromOutsideIsSentBeforeItChanges) {
+  Block b;
+  b.collective("s", {"outside"}).readsParameter = true;
+  b.compute("x");
+  b.compute("update").changesParameters = true;
+  b.compute("y", {"s"});
+  EXPECT_EQ(b.run(), "start s; x; wait s; update; y");
+}
+
 TEST(Overlap, OneThatWasStartedKeepsItsWait) {
   Block b;
   b.compute("g");

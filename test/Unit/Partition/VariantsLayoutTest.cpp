@@ -149,6 +149,7 @@ TEST_F(VariantsLayoutTest, RaggedRowsStay) {
   facts.factors[r].kind = FactorKind::Sum;
   facts.results = {{{d}}};
   EXPECT_TRUE(failed(layoutsOf(facts, assignment, {rows}, *axes, error)));
-  EXPECT_EQ(error, "factor 'r' is cut by experts, whose rows have no place of "
-                   "their own");
+  EXPECT_EQ(error,
+            "factor 'r' is split by experts, whose rows have no place of "
+            "their own");
 }

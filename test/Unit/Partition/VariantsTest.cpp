@@ -201,9 +201,10 @@ TEST_F(VariantsTest, BalanceRefused) {
       refusal("mixtral", planWith(R"("mesh": {}, "micro_batches": 2)", R"(
       {"op": "load_balance_loss", "factors": {"n": ["micro"]},
        "variant": ["reduce_group"]})"));
-  EXPECT_NE(text.find("factor 'n' is cut by micro-batches, which are not there "
-                      "at one time"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("factor 'n' is split by micro-batches, which are not there "
+                "at one time"),
+      std::string::npos)
       << text;
 }
 
@@ -378,7 +379,7 @@ TEST_F(VariantsTest, RaggedExpertsRefused) {
       << text;
   text = refusal("mixtral", planWith(R"("mesh": {"ep": 2})", R"(
       {"op": "grouped_matmul", "factors": {"r": ["ep"]}, "routed": true})"));
-  EXPECT_NE(text.find("so 'r' is cut by the same axes"), std::string::npos)
+  EXPECT_NE(text.find("so 'r' is split by the same axes"), std::string::npos)
       << text;
   options.batch = 8;
   text = refusal("mixtral", expertPlan(R"("mesh": {"ep": 8})", "\"ep\"", true));

@@ -444,9 +444,9 @@ TEST(Explain, StateInWords) {
   EXPECT_EQ(state(8, 0, 1), "weights, gradients and optimizer state whole on "
                             "each of the 8 data ranks (ZeRO-0)");
   EXPECT_EQ(state(8, 1, 8),
-            "ZeRO-1: optimizer state cut over all 8 data ranks");
+            "ZeRO-1: optimizer state sharded over all 8 data ranks");
   EXPECT_EQ(state(8, 3, 4), "ZeRO-3: weights, gradients and optimizer state "
-                            "cut over 4 of 8 data ranks, in 2 copies");
+                            "sharded over 4 of 8 data ranks, in 2 copies");
 }
 
 // Stages tell their chunks, and at which points their layers are.
