@@ -13,6 +13,7 @@
 
 #include "kerf/Kernels/Epilogues.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace kerf::kernels::epilogues;

@@ -57,9 +57,7 @@ public:
       order.push_back(static_cast<int>(i));
       for (int tensor : op.writes)
         makers[tensor] = static_cast<int>(i);
-      for (int tensor : op.reads)
-        tensors = std::max(tensors, tensor + 1);
-      for (int tensor : op.writes)
+      for (int tensor : llvm::concat<const int>(op.reads, op.writes))
         tensors = std::max(tensors, tensor + 1);
     }
     at = order;

@@ -7,6 +7,9 @@
 #include "kerf/Kernels/Epilogues.h"
 #include "kerf/Kernels/Sketch.h"
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
+
 using namespace kerf;
 using namespace kerf::program_sketch;
 namespace epilogues = kerf::kernels::epilogues;

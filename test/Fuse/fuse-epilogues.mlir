@@ -396,3 +396,38 @@ spmd.program @scale_stays over <tp = 2> micro_batches 1 slots 1 {
     spmd.return
   }
 }
+
+// Of rows from outside a loop the loop's sum joins its matmul where no kernel
+// outside makes or reads them.
+// CHECK-LABEL: spmd.program @outside
+spmd.program @outside over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @r global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @loss last : tensor<f32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    %r = spmd.read @r : tensor<4x8xf32>
+    %made = kerf.exp %x : tensor<4x8xf32>
+    %w = kerf.einsum "sn,sk->kn" %x, %made : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
+    %zero = kerf.reduce sum %w dims [0] : tensor<8x8xf32>
+    // CHECK: kerf.repeat
+    // CHECK-NOT: spmd.product
+    // CHECK: kerf.reduce sum %{{.*}} dims [0] : tensor<4x8xf32>
+    // CHECK: spmd.product ({{.*}}) -> (tensor<8x8xf32>, tensor<8xf32>) attributes {spmd.kind = "einsum+reduce"}
+    // CHECK: kerf.yield
+    %last = kerf.repeat %i = 0 to 2 (%h = %zero : tensor<8xf32>) {
+      %d0 = kerf.einsum "sn,sk->kn" %made, %x : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
+      %b0 = kerf.reduce sum %made dims [0] : tensor<4x8xf32>
+      %d1 = kerf.einsum "sn,sk->kn" %r, %x : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
+      %b1 = kerf.reduce sum %r dims [0] : tensor<4x8xf32>
+      %v = kerf.einsum "n,nk->k" %b0, %d0 : tensor<8xf32>, tensor<8x8xf32> -> tensor<8xf32>
+      %u = kerf.einsum "n,nk->k" %b1, %d1 : tensor<8xf32>, tensor<8x8xf32> -> tensor<8xf32>
+      %s = kerf.add %v, %u : tensor<8xf32>
+      %t = kerf.add %s, %h : tensor<8xf32>
+      kerf.yield %t : tensor<8xf32>
+    }
+    %loss = kerf.reduce sum %last dims [0] : tensor<8xf32>
+    spmd.write %loss to @loss : tensor<f32>
+    spmd.return
+  }
+}
