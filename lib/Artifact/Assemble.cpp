@@ -135,7 +135,7 @@ LogicalResult Assembler::setLayout(Operation *op, kerf_layout &layout,
       if (index < 0) // The micro-batches, which are part of the local shape.
         continue;
       if (at == 4)
-        return op->emitOpError("has a dimension cut by more than 4 axes");
+        return op->emitOpError("has a dimension split by more than 4 axes");
       layout.cuts[d][at++] = index;
     }
   }

@@ -75,7 +75,7 @@ static void printReduction(llvm::raw_ostream &os, int64_t reduction) {
   os << (reduction == KERF_MAX ? " max" : " sum");
 }
 
-/// What a matmul does behind the product: " gelu aux bias bf16".
+/// What a command matmul does behind the multiplication: " gelu aux bias bf16".
 static void printEpilogue(llvm::raw_ostream &os, int64_t epilogue,
                           int64_t biasDtype) {
   static const char *const kNames[] = {"",
@@ -315,7 +315,7 @@ void kerf::dumpProgram(const ArtifactData &data, llvm::raw_ostream &os) {
                     : countOf(data.programs[0].slots, "slot"))
      << "; " << countOf(data.commands.size(), "command") << '\n'
      << "a step of the model has " << groupDigits(meta.model_flops)
-     << " flops of products, all ranks do " << groupDigits(meta.matmul_flops)
+     << " flops of matmuls, all ranks do " << groupDigits(meta.matmul_flops)
      << '\n';
   for (uint32_t p = 0; p < data.programs.size(); ++p) {
     const kerf_program &program = data.programs[p];

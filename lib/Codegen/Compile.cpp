@@ -154,8 +154,9 @@ static LogicalResult checkLaunch(exec::KernelOp kernel,
   auto diagnostic = kernel.emitOpError()
                     << "has " << described.units
                     << " blocks, a launch of a GPU has at most " << most;
-  diagnostic.attachNote() << "cut the tensors over more ranks, or take smaller "
-                             "micro-batches";
+  diagnostic.attachNote()
+      << "split the tensors over more ranks, or take smaller "
+         "micro-batches";
   return failure();
 }
 

@@ -22,7 +22,7 @@ static constexpr llvm::StringLiteral kUseful[] = {
 
 std::string CpuTarget::featureList() const { return llvm::join(features, ","); }
 
-/// Where `vdpbf16ps` is slow, products are computed in f32 (the cpu device's
+/// Where `vdpbf16ps` is slow, matmuls are computed in f32 (the cpu device's
 /// isBf16Fast): on Intel's CPUs but Cooper Lake.
 static bool isDotFast(llvm::StringRef name) {
   return name.starts_with("znver") || name == "cooperlake";

@@ -1,4 +1,4 @@
-//===- ClosedForm.cpp - a step's time without playing it ------------------===//
+//===- ClosedForm.cpp - a step's time without simulating it ---------------===//
 //
 // Problem: a lower bound of `simulate` that is its value for even stages with
 // free sends.

@@ -25,7 +25,7 @@ static llvm::StringRef substituteOf(llvm::StringRef type, bool haveF16) {
       .Default("");
 }
 
-/// The type that products of `type` are computed in. The CPU backend has
+/// The type that matmuls of `type` are computed in. The CPU backend has
 /// instructions for bf16 that f16 cannot use.
 static llvm::StringRef runsAs(const Device &device, llvm::StringRef type) {
   if (type == "f16" && !device.peak.count("f16") && device.peak.count("bf16") &&
@@ -62,7 +62,7 @@ struct Tile {
 };
 } // namespace
 
-/// Tiles that product libraries choose from (NVIDIA, "Matrix Multiplication
+/// Tiles that matmul libraries choose from (NVIDIA, "Matrix Multiplication
 /// Background User's Guide", section on tile quantization).
 static const Tile tiles[] = {{256, 128}, {128, 256}, {128, 128},
                              {128, 64},  {64, 128},  {64, 64}};
@@ -102,7 +102,7 @@ double kerf::shapeEfficiency(const Device &device, const MatmulShape &shape) {
   return best * depthEfficiency(shape.k, device.efficiency.depth.value_or(64));
 }
 
-/// What was measured of products of a type, or null.
+/// What was measured of matmuls of a type, or null.
 static const TypeEfficiency *measuredOf(const Device &device,
                                         llvm::StringRef type) {
   auto it = device.efficiency.types.find(runsAs(device, type).str());
@@ -147,8 +147,8 @@ static double memorySec(const Device &device, double bytes) {
 }
 
 /// Best flop/s of matmuls.
-static double productRate(const Device &device, const Profile &profile,
-                          llvm::StringRef type, bool isGrouped = false) {
+static double matmulRate(const Device &device, const Profile &profile,
+                         llvm::StringRef type, bool isGrouped = false) {
   const Efficiency &efficiency = device.efficiency;
   double part = isGrouped && efficiency.groupedMatmul > 0
                     ? efficiency.groupedMatmul
@@ -163,13 +163,13 @@ double kerf::matmulSec(const Device &device, const Profile &profile,
     return 0;
   double bytes = shape.batch * elementBytes *
                  (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n);
-  double rate = productRate(device, profile, type, shape.isGrouped) *
+  double rate = matmulRate(device, profile, type, shape.isGrouped) *
                 shapeEfficiency(device, shape) *
                 measuredEfficiency(device, type, shape);
   return std::max(shape.flops() / rate, memorySec(device, bytes));
 }
 
-/// Attention with a buffer of scores: all of them, masked ones too, 2 products
+/// Attention with a buffer of scores: all of them, masked ones too, 2 matmuls
 /// of head size forward and 4 backward.
 static double unfusedSec(const Device &device, const Profile &profile,
                          double headSize, double scores, llvm::StringRef type,
@@ -177,7 +177,7 @@ static double unfusedSec(const Device &device, const Profile &profile,
   double flops = scores * headSize * (backward ? 8 : 4);
   double bytes = scores * (backward ? profile.scoreBytesBackward
                                     : profile.scoreBytesForward);
-  return flops / productRate(device, profile, type) + memorySec(device, bytes);
+  return flops / matmulRate(device, profile, type) + memorySec(device, bytes);
 }
 
 AttentionRates kerf::attentionRatesOf(const Device &device,

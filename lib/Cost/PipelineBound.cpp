@@ -136,7 +136,7 @@ double kerf::pipelineBoundSec(const PipelineFacts &facts, double slowestSec,
   // A stage sends one message at a time.
   double end = double(facts.microBatches) * facts.busiestSendSec;
   double journey =
-      std::max(0.0, sumSec - facts.putOffSec) + 2 * facts.journeySendSec;
+      std::max(0.0, sumSec - facts.deferredSec) + 2 * facts.journeySendSec;
   switch (facts.schedule) {
   case ScheduleKind::GPipe:
     end = std::max(end, flowShopSec(facts, journey, slowestSec));
@@ -167,7 +167,7 @@ struct Line {
 };
 } // namespace
 
-/// What the warm-up and put-off weight gradients may take off the work of a
+/// What the warm-up and deferred weight gradients may take off the work of a
 /// stage; in its times.
 static double lostAt(const PipelineFacts &facts, int64_t stage) {
   double others = double(facts.microBatches - 1);
@@ -207,7 +207,7 @@ static llvm::SmallVector<Line, 5> chainsAt(const PipelineFacts &facts,
 double kerf::longestStageSec(const PipelineFacts &facts, int64_t stage,
                              double stepSec, double sumSec, double tailSec) {
   double journey =
-      std::max(0.0, sumSec - facts.putOffSec) + 2 * facts.journeySendSec;
+      std::max(0.0, sumSec - facts.deferredSec) + 2 * facts.journeySendSec;
   double busy = double(facts.microBatches) * (1 - facts.mostHeld);
   double part = std::min(1.0, facts.bubble);
   double longest = HUGE_VAL;

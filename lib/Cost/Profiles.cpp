@@ -1,8 +1,8 @@
 //===- Profiles.cpp - runtimes that publish measurements ------------------===//
 //
 // What a runtime does is taken from its source or paper. Rates are what
-// runtimes of its kind were found to reach, its own runs left out: products in
-// eager PyTorch at 0.85 to 0.98 of the best product, in NVIDIA's Megatron and
+// runtimes of its kind were found to reach, its own runs left out: matmuls in
+// eager PyTorch at 0.85 to 0.98 of the best matmul, in NVIDIA's Megatron and
 // NeMo at 0.92 to 0.98. test/Cost/validate prints what its rows would say.
 //
 //===----------------------------------------------------------------------===//
@@ -26,8 +26,8 @@ static Profile pytorch(const char *name) {
   // Element-wise kernels that a compiler would join each read and write memory.
   profile.memory = 2;
   // Python launches about 60 kernels forward and 110 backward at 13 us each.
-  profile.layerFloorForwardSec = 0.8e-3;
-  profile.layerFloorBackwardSec = 1.4e-3;
+  profile.leastForwardSec = 0.8e-3;
+  profile.leastBackwardSec = 1.4e-3;
   profile.gradientOverlap = profile.weightOverlap = 0.4;
   profile.updatedOverlap = 0.4;
   // Idle time of 1F1B is 0.85 to 0.95 of what the formula gives.
@@ -50,8 +50,8 @@ static Profile megatron() {
   // tensors and their gradients.
   profile.scoreBytesForward = 13;
   profile.scoreBytesBackward = 19;
-  profile.layerFloorForwardSec = 0.4e-3;
-  profile.layerFloorBackwardSec = 0.7e-3;
+  profile.leastForwardSec = 0.4e-3;
+  profile.leastBackwardSec = 0.7e-3;
   profile.gradientOverlap = profile.weightOverlap = 0;
   profile.updatedOverlap = 0;
   profile.bucketBytes = 0;
@@ -66,8 +66,8 @@ static Profile megatronDeepspeed() {
   profile.name = "megatron-deepspeed";
   profile.matmul = 0.92;
   profile.memory = 1.5;
-  profile.layerFloorForwardSec = 0.8e-3;
-  profile.layerFloorBackwardSec = 1.4e-3;
+  profile.leastForwardSec = 0.8e-3;
+  profile.leastBackwardSec = 1.4e-3;
   profile.reservedBytes = 4e9;
   return profile;
 }
@@ -89,16 +89,16 @@ static Profile alephAlpha() {
 
 /// nanotron: flash attention 2 without Hopper's instructions (0.35 of an H100's
 /// peak at best: Shah et al. 2024, arXiv 2407.08608), loss over cut logits in
-/// f32, gradients in one f32 buffer. On a tensor axis its products are
-/// functions of Python that gather beside one third of a product and then do
+/// f32, gradients in one f32 buffer. On a tensor axis its matmuls are
+/// functions of Python that gather beside one third of a matmul and then do
 /// the other two (parallel/tensor_parallel/functional.py): twice the launches,
 /// as its smallest micro-batches show, which take 4.4 ms per layer whatever its
 /// width.
 static Profile nanotron() {
   Profile profile = pytorch("nanotron");
   profile.attention = 0.7;
-  profile.layerFloorForwardSec *= 2;
-  profile.layerFloorBackwardSec *= 2;
+  profile.leastForwardSec *= 2;
+  profile.leastBackwardSec *= 2;
   profile.bucketBytes = 0;
   profile.logitBytes = 12;
   profile.reservedBytes = 4e9;
@@ -110,14 +110,14 @@ static Profile nanotron() {
 static Profile torchtitan() {
   Profile profile = pytorch("torchtitan");
   profile.attention = 0.7;
-  profile.layerFloorForwardSec = 0.4e-3;
-  profile.layerFloorBackwardSec = 0.7e-3;
+  profile.leastForwardSec = 0.4e-3;
+  profile.leastBackwardSec = 0.7e-3;
   profile.logitBytes = 10;
   return profile;
 }
 
 /// NeMo with Transformer Engine: fused norms and activations, cuDNN attention,
-/// collectives of the tensor axis in pieces beside the products (0.4 to 0.95
+/// collectives of the tensor axis in pieces beside the matmuls (0.4 to 0.95
 /// hidden), gradients reduced in bf16 (`grad_sync_dtype` of its
 /// configurations).
 static Profile nemo() {
@@ -125,8 +125,8 @@ static Profile nemo() {
   profile.matmul = 0.95;
   profile.attention = 1;
   profile.memory = 1.5;
-  profile.layerFloorForwardSec = 0.4e-3;
-  profile.layerFloorBackwardSec = 0.7e-3;
+  profile.leastForwardSec = 0.4e-3;
+  profile.leastBackwardSec = 0.7e-3;
   profile.tensorOverlap = 0.8;
   profile.gradientBytes = 2;
   profile.logitBytes = 4;

@@ -1,4 +1,4 @@
-//===- Timeline.cpp - plays one step --------------------------------------===//
+//===- Timeline.cpp - simulates one step ----------------------------------===//
 //
 // Problem: each stage takes its tasks in a fixed order; a task waits for the
 // micro-batch from the neighbour, for its weights and for its engine. When does
@@ -6,7 +6,7 @@
 //
 // Idea: as orders are fixed, every time is the largest of the times it waits
 // for, plus a duration, whatever the order in which we work them out. So we go
-// round the stages and play each as far as its inputs have arrived. A stage
+// round the stages and simulate each as far as its inputs have arrived. A stage
 // owns its three engines, and sends leave in the order of its tasks, so that no
 // queue of events is needed. Cost: a few operations per task.
 //
@@ -60,13 +60,13 @@ struct TaskWork {
   double sec, gatherSec, gradientSec;
 };
 
-class Player {
+class Simulator {
 public:
-  Player(const StepWork &work, bool keepEvents)
+  Simulator(const StepWork &work, bool keepEvents)
       : work(work), stages(int64_t(work.stages.size())), keepEvents(keepEvents),
         states(work.stages.size()) {}
 
-  Timeline play();
+  Timeline simulate();
 
 private:
   void prepare();
@@ -97,8 +97,8 @@ private:
 };
 } // namespace
 
-void Player::note(EventKind kind, Engine engine, int64_t stage,
-                  const Task *task, double start, double end) {
+void Simulator::note(EventKind kind, Engine engine, int64_t stage,
+                     const Task *task, double start, double end) {
   if (!keepEvents)
     return;
   Event event{kind, engine, int(stage), 0, -1, start, end};
@@ -109,7 +109,7 @@ void Player::note(EventKind kind, Engine engine, int64_t stage,
   events.push_back(event);
 }
 
-void Player::prepare() {
+void Simulator::prepare() {
   int64_t virtualStages = stages * work.chunks;
   size_t slots = size_t(virtualStages * work.microBatches);
   forwardArrival.assign(slots, kNotArrived);
@@ -122,7 +122,7 @@ void Player::prepare() {
     states[s].order = stageOrder(work.pipelining(), s);
 }
 
-double Player::arrivalOf(int64_t stage, const Task &task) const {
+double Simulator::arrivalOf(int64_t stage, const Task &task) const {
   if (task.kind == EventKind::WeightGradient)
     return 0;
   const std::vector<double> &arrivals =
@@ -131,7 +131,7 @@ double Player::arrivalOf(int64_t stage, const Task &task) const {
                          task.microBatch)];
 }
 
-TaskWork Player::workOf(int64_t stage, const Task &task) const {
+TaskWork Simulator::workOf(int64_t stage, const Task &task) const {
   const ChunkWork &chunk = work.stages[size_t(stage)].chunks[task.chunk];
   bool split = splitsWeightGradient(work.schedule);
   if (task.kind == EventKind::Forward)
@@ -144,8 +144,8 @@ TaskWork Player::workOf(int64_t stage, const Task &task) const {
   return {chunk.backwardSec, chunk.backwardGatherSec, chunk.gradientSec};
 }
 
-/// Plays the tasks of a stage whose inputs have arrived; false if none has.
-bool Player::advance(int64_t stage) {
+/// Simulates the tasks of a stage whose inputs have arrived; false if none has.
+bool Simulator::advance(int64_t stage) {
   StageState &state = states[size_t(stage)];
   size_t before = state.next;
   for (; state.next < state.order.size(); ++state.next) {
@@ -158,7 +158,7 @@ bool Player::advance(int64_t stage) {
   return state.next != before;
 }
 
-void Player::run(int64_t stage, const Task &task, double arrival) {
+void Simulator::run(int64_t stage, const Task &task, double arrival) {
   StageState &state = states[size_t(stage)];
   TaskWork cost = workOf(stage, task);
   double start = std::max(arrival, state.engineFree);
@@ -186,7 +186,7 @@ void Player::run(int64_t stage, const Task &task, double arrival) {
 
 /// Gradients of the last task leave, the hidden part of them before its end if
 /// the link is free and the task long enough.
-void Player::sendGradients(int64_t stage, const Task &task, double sec) {
+void Simulator::sendGradients(int64_t stage, const Task &task, double sec) {
   StageState &state = states[size_t(stage)];
   double begin = std::max(state.dataFree, state.lastStart);
   state.dataFree = std::max(begin + sec, state.computeEnd +
@@ -196,7 +196,7 @@ void Player::sendGradients(int64_t stage, const Task &task, double sec) {
 }
 
 /// Sends the result of the last task to the stage that needs it.
-void Player::handOver(int64_t stage, const Task &task) {
+void Simulator::handOver(int64_t stage, const Task &task) {
   if (task.kind == EventKind::WeightGradient)
     return;
   bool forward = task.kind == EventKind::Forward;
@@ -219,7 +219,7 @@ void Player::handOver(int64_t stage, const Task &task) {
 }
 
 /// Gradient sync, update and weights; the time at which the stage is done.
-double Player::finish(int64_t stage) {
+double Simulator::finish(int64_t stage) {
   StageState &state = states[size_t(stage)];
   const StageWork &own = work.stages[size_t(stage)];
   if (own.gradientSyncSec > 0)
@@ -239,7 +239,7 @@ double Player::finish(int64_t stage) {
   return end + visible;
 }
 
-Timeline Player::collect(double end) {
+Timeline Simulator::collect(double end) {
   Timeline timeline;
   double own = 0;
   for (const StageState &state : states) {
@@ -260,7 +260,7 @@ Timeline Player::collect(double end) {
   return timeline;
 }
 
-Timeline Player::play() {
+Timeline Simulator::simulate() {
   prepare();
   for (bool moved = true; moved;) {
     moved = false;
@@ -278,5 +278,5 @@ Timeline Player::play() {
 
 Timeline kerf::simulate(const StepWork &work, bool keepEvents) {
   assert(work.check().empty() && "the step cannot be simulated");
-  return Player(work, keepEvents).play();
+  return Simulator(work, keepEvents).simulate();
 }

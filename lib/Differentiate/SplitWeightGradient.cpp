@@ -2,7 +2,7 @@
 //
 // Problem: of a reverse repeat, let the weight gradients run at another time.
 //
-// Steps: the products of weight gradients and what goes with them (PutOff.h)
+// Steps: the matmuls of weight gradients and what goes with them (Deferred.h)
 // move to a second repeat; so do carried accumulators that only they read. What
 // they read of the first repeat becomes a stack from the first to the second;
 // slices, views of these and the iteration number are read by both.
@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "kerf/Dialect/Kerf/Chunks.h"
-#include "kerf/Dialect/Kerf/PutOff.h"
+#include "kerf/Dialect/Kerf/Deferred.h"
 #include "kerf/Dialect/Kerf/Stacks.h"
 #include "kerf/Differentiate/Passes.h"
 #include "kerf/Support/Schedules.h"
@@ -29,11 +29,11 @@ namespace {
 /// Which half each piece of a reverse repeat belongs to.
 struct Division {
   RepeatOp repeat;
-  PutOff putOff;
+  Deferred deferred;
   llvm::SmallVector<unsigned> stayStacked, moveStacked; ///< stacked, by number
   llvm::SetVector<Value> handed; ///< values the second half reads of the first
   llvm::DenseSet<Operation *> remade; ///< that both halves make
-  bool isMoved(Operation *op) const { return putOff.ops.contains(op); }
+  bool isMoved(Operation *op) const { return deferred.ops.contains(op); }
 };
 } // namespace
 
@@ -59,7 +59,7 @@ static void remake(Division &division, Value value) {
 static void collectHanded(Division &division) {
   RepeatOp repeat = division.repeat;
   Block &body = repeat.getBody().front();
-  for (Operation *op : division.putOff.ops)
+  for (Operation *op : division.deferred.ops)
     for (Value operand : op->getOperands()) {
       Operation *maker = operand.getDefiningOp();
       bool isOutside = operand.getParentBlock() != &body;
@@ -73,7 +73,7 @@ static void collectHanded(Division &division) {
         continue;
       }
       auto arg = dyn_cast<BlockArgument>(operand);
-      bool isCarried = arg && llvm::is_contained(division.putOff.moveCarried,
+      bool isCarried = arg && llvm::is_contained(division.deferred.moveCarried,
                                                  arg.getArgNumber() - 1);
       if (!isCarried)
         division.handed.insert(operand);
@@ -144,7 +144,7 @@ static RepeatOp buildFirst(Division &division, OpBuilder &builder) {
   YieldOp yield = repeat.getYield();
   IRMapping mapping;
   RepeatOp half =
-      beginHalf(builder, repeat, division.putOff.stayCarried, {}, mapping);
+      beginHalf(builder, repeat, division.deferred.stayCarried, {}, mapping);
   OpBuilder inner(repeat.getContext());
   inner.setInsertionPointToEnd(&half.getBody().front());
   for (Operation &op : repeat.getBody().front().without_terminator())
@@ -153,9 +153,9 @@ static RepeatOp buildFirst(Division &division, OpBuilder &builder) {
   auto stacked = pick(yield.getStacked(), division.stayStacked, mapping);
   for (Value value : division.handed)
     stacked.push_back(mapping.lookup(value));
-  return endHalf(half,
-                 pick(yield.getCarried(), division.putOff.stayCarried, mapping),
-                 stacked, getPhase(repeat), getPhase(yield));
+  return endHalf(
+      half, pick(yield.getCarried(), division.deferred.stayCarried, mapping),
+      stacked, getPhase(repeat), getPhase(yield));
 }
 
 /// The second half: the moved ops, over the stacks of the first.
@@ -166,8 +166,8 @@ static RepeatOp buildSecond(Division &division, RepeatOp first,
   IRMapping mapping;
   llvm::SmallVector<Value> stacks(
       first.getStackResults().take_back(division.handed.size()));
-  RepeatOp half =
-      beginHalf(builder, repeat, division.putOff.moveCarried, stacks, mapping);
+  RepeatOp half = beginHalf(builder, repeat, division.deferred.moveCarried,
+                            stacks, mapping);
   Block &body = half.getBody().front();
   for (Value value : division.handed)
     mapping.map(value, body.addArgument(value.getType(), value.getLoc()));
@@ -178,15 +178,15 @@ static RepeatOp buildSecond(Division &division, RepeatOp first,
       inner.clone(op, mapping);
   auto phase = PhaseAttr::get(repeat.getContext(), PhaseKind::WeightGradient,
                               getPhase(repeat).getOp());
-  return endHalf(half,
-                 pick(yield.getCarried(), division.putOff.moveCarried, mapping),
-                 pick(yield.getStacked(), division.moveStacked, mapping), phase,
-                 getPhase(yield));
+  return endHalf(
+      half, pick(yield.getCarried(), division.deferred.moveCarried, mapping),
+      pick(yield.getStacked(), division.moveStacked, mapping), phase,
+      getPhase(yield));
 }
 
 static void splitReverse(RepeatOp repeat) {
-  Division division{repeat, findPutOff(repeat), {}, {}, {}, {}};
-  if (division.putOff.ops.empty())
+  Division division{repeat, findDeferred(repeat), {}, {}, {}, {}};
+  if (division.deferred.ops.empty())
     return;
   divideStacked(division);
   collectHanded(division);
@@ -194,9 +194,9 @@ static void splitReverse(RepeatOp repeat) {
   RepeatOp first = buildFirst(division, builder);
   RepeatOp second = buildSecond(division, first, builder);
   auto replace = [](Value from, Value to) { from.replaceAllUsesWith(to); };
-  for (auto [n, k] : llvm::enumerate(division.putOff.stayCarried))
+  for (auto [n, k] : llvm::enumerate(division.deferred.stayCarried))
     replace(repeat.getCarryResults()[k], first.getCarryResults()[n]);
-  for (auto [n, k] : llvm::enumerate(division.putOff.moveCarried))
+  for (auto [n, k] : llvm::enumerate(division.deferred.moveCarried))
     replace(repeat.getCarryResults()[k], second.getCarryResults()[n]);
   for (auto [n, k] : llvm::enumerate(division.stayStacked))
     replace(repeat.getStackResults()[k], first.getStackResults()[n]);

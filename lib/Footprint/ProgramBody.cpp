@@ -27,7 +27,7 @@ public:
     for (size_t i = 0; i < kind.ops.size(); ++i)
       if (isIn(kind.ops[i]))
         emit(i);
-      else if (kind.ops[i].isPutOff && hasBackward())
+      else if (kind.ops[i].isDeferred && hasBackward())
         handOver(kind.ops[i]);
     if (passes.forward && kind.output >= 0)
       handOn(kind.output, kind.input, layer.input);
@@ -82,13 +82,13 @@ private:
   }
   bool isIn(const LayerOp &op) const {
     return op.phase == LayerPhase::Forward ? passes.forward
-           : op.isPutOff                   ? passes.weightGradients
+           : op.isDeferred                 ? passes.weightGradients
                                            : passes.inputGradients;
   }
-  /// What a put-off op reads and no slot has is made now.
+  /// What a deferred op reads and no slot has is made now.
   void handOver(const LayerOp &op) {
     for (int value : op.operands)
-      if (isPutOff(rootOf(value)))
+      if (isDeferred(rootOf(value)))
         valueOf(value);
   }
 
@@ -226,7 +226,7 @@ private:
       view(op, reads);
       return;
     }
-    if (op.operands.empty()) // A source: each reader makes it again.
+    if (op.operands.empty()) // A source: each reader recomputes it.
       return;
     if (int same = madeAgain(index); same >= 0) {
       tensors[rootOf(op.results[0])] = same;
@@ -245,7 +245,7 @@ private:
     Node &node = body.nodes.back();
     setOp(node, op);
     node.gathers = looksUpRows(op, layer.terms.device.target);
-    node.isKernel = node.gathers || (op.work.products() <= 0 &&
+    node.isKernel = node.gathers || (op.work.matmuls() <= 0 &&
                                      op.maps.empty() && !op.alone && !op.view);
     node.workspace =
         workspaceOf(layer.terms, index, layer.optionsOf(index), layer.workers);
@@ -409,7 +409,7 @@ private:
       cutGradient(value, p);
     else if (isSummedHere(p))
       sumGradient(tensor, p);
-    else if (passes.gradients.isSummed && !layer.params[p].isProduct)
+    else if (passes.gradients.isSummed && !layer.params[p].isMatmul)
       addNode({tensor}, {}); // Added to the sum.
     else if (!passes.gradients.isSummed && !passes.isLoop)
       body.tensors[tensor].lasts = Lasts::Step;
@@ -426,15 +426,15 @@ private:
     tensors[root] = reads[0];
   }
 
-  /// Slots have what put-off weight gradients read.
-  bool isPutOff(int root) const {
+  /// Slots have what deferred weight gradients read.
+  bool isDeferred(int root) const {
     return passes.inputGradients && !passes.weightGradients &&
-           layer.places[root].isPutOff;
+           layer.places[root].isDeferred;
   }
 
   bool wasHandedOver(int root) const {
     return passes.weightGradients && !passes.inputGradients &&
-           layer.places[root].isPutOff;
+           layer.places[root].isDeferred;
   }
 
   bool isCut(int p) const {
@@ -449,17 +449,17 @@ private:
            param.isMessage();
   }
 
-  /// Pieces of a gradient as products make it do not divide it.
+  /// Pieces of a gradient as matmuls make it do not divide it.
   bool isPadded(const SketchedLayer::Param &param) const {
     return layer.outer.zero == 1 && !param.isScattered &&
            param.piece * param.ranks > param.shard();
   }
 
-  /// The product adds to what others have made, where that rests
-  /// (`productSummedInPlace`).
+  /// The matmul adds to what others have made, where that rests
+  /// (`matmulSummedInPlace`).
   bool isAddedInPlace(int p) const {
     const SketchedLayer::Param &param = layer.params[p];
-    return passes.gradients.isSummed && isSummedHere(p) && param.isProduct &&
+    return passes.gradients.isSummed && isSummedHere(p) && param.isMatmul &&
            !isPadded(param);
   }
 
@@ -475,7 +475,7 @@ private:
   }
 
   /// Of several micro-batches what others have made is added first. The sum has
-  /// a place of its own, or is made in that of the gradient. A product's buffer
+  /// a place of its own, or is made in that of the gradient. A matmul's buffer
   /// has room for padding.
   void sumGradient(int tensor, int p) {
     const SketchedLayer::Param &param = layer.params[p];
@@ -488,7 +488,7 @@ private:
     }
     if (layer.outer.zero == 1)
       tensor = scatterGradient(tensor, param);
-    if (!passes.gradients.isSummed && param.isProduct && isPadded(param)) {
+    if (!passes.gradients.isSummed && param.isMatmul && isPadded(param)) {
       double &bytes = body.tensors[tensor].bytes;
       bytes = std::max(bytes, padded * each);
     } else if (layer.outer.zero == 1 && padded > param.shard()) {
@@ -514,18 +514,18 @@ private:
     int root = rootOf(value);
     double bytes = layer.places[root].bytes;
     if (int p = facts.gradientOf; p >= 0) {
-      // Else a stack has them, or the sum that the product adds to.
+      // Else a stack has them, or the sum that the matmul adds to.
       const SketchedLayer::Param &param = layer.params[p];
       bool isSummed = passes.gradients.isSummed;
       bool isRows = isSummed && isTable(index, param);
-      bool isAdded = isRows || (isSummed && param.isProduct);
+      bool isAdded = isRows || (isSummed && param.isMatmul);
       bool isPart = isSummedHere(p) && !isAddedInPlace(p) &&
                     (isSummed || param.shrinks(layer.outer.zero));
       bool isOwn = isCut(p) || isPart || (param.sharesSum() && !isRows) ||
                    (!passes.isLoop && !isAdded);
       return isOwn ? bytes : 0;
     }
-    if (isPutOff(root))
+    if (isDeferred(root))
       return 0;
     bool isKept = passes.forward && passes.keeps && layer.places[root].isKept;
     bool isPlaced = kind.ops[index].phase == LayerPhase::Forward &&
@@ -534,13 +534,13 @@ private:
     return isKept || isPlaced ? 0 : bytes;
   }
 
-  /// How much longer rows are that programs for GPUs pad: those of products and
+  /// How much longer rows are that programs for GPUs pad: those of matmuls and
   /// of the gradient of a loss, unless ranks cut them.
   double paddedShare(int index, int value, const Sizes &shape) const {
     const LayerOp &op = kind.ops[index];
     const LayerValue &facts = kind.values[value];
-    bool isProduct = op.work.matmulFlops > 0 && op.maps.empty();
-    bool isPadded = isProduct || op.name == "cross_entropy_backward";
+    bool isMatmul = op.work.matmulFlops > 0 && op.maps.empty();
+    bool isPadded = isMatmul || op.name == "cross_entropy_backward";
     if (!isPadded || layer.terms.device.target != BackendTarget::Cuda ||
         shape.empty() || shape.back() != facts.shape.back())
       return 1;
@@ -613,7 +613,7 @@ const Lives &SketchedLayer::lives(const Passes &passes) const {
   const Device &device = terms.device;
   bool isGpu = device.target == BackendTarget::Cuda;
   if (isGpu)
-    fuseEpilogues(body, kind, hasGeluProducts(device.arch));
+    fuseEpilogues(body, kind, hasGeluMatmuls(device.arch));
   joinKernels(body, isGpu);
   overlapCollectives(body);
   placeNext(body);

@@ -188,7 +188,7 @@ void SketchedLayer::findRoots() {
     place.bytes = std::max(place.bytes, bytesIn(v, madeStates(v)));
     place.isKept |= isKept(v);
   }
-  findPutOff();
+  findDeferred();
 }
 
 /// True if a value comes as a sum over the batch. Ops without one get what is
@@ -239,15 +239,15 @@ double SketchedLayer::piecesOver(double copies, bool cutByExperts) const {
   return std::min(copies, ranks);
 }
 
-/// Whether a product makes an op's result: it is one, or it multiplies one that
-/// nobody else reads by a scalar, which is then the product's scale (8 bits).
-bool SketchedLayer::isMadeByProduct(const LayerOp &op) const {
+/// Whether a matmul makes an op's result: it is one, or it multiplies one that
+/// nobody else reads by a scalar, which is then the matmul's scale (8 bits).
+bool SketchedLayer::isMadeByMatmul(const LayerOp &op) const {
   if (op.work.matmulFlops > 0)
     return true;
-  // Put off, the product has its scale from another call: no power of two that
+  // Deferred, the matmul has its scale from another call: no power of two that
   // it could know.
   bool putsOff = splitsWeightGradient(outer.schedule);
-  return !putsOff && scaledProduct(kind, op) &&
+  return !putsOff && scaledMatmul(kind, op) &&
          madeStates(op.operands[0]) == madeStates(op.results[0]);
 }
 
@@ -268,8 +268,8 @@ void SketchedLayer::findParams() {
       if (p < 0)
         continue;
       Param &param = params[p];
-      param.isProduct = isMadeByProduct(op);
-      param.isPutOff = op.isPutOff;
+      param.isMatmul = isMadeByMatmul(op);
+      param.isDeferred = op.isDeferred;
       param.gradient =
           bytesIn(value, madeStates(value)) / kind.values[value].elementBytes;
       param.copies = summedOver(value);
@@ -318,7 +318,7 @@ double SketchedLayer::keptBytes(Kept kept) const {
     bool isInput = kind.input >= 0 && roots[kind.input] == int(v);
     bool counts =
         kept == Kept::Handed
-            ? place.isPutOff
+            ? place.isDeferred
             : place.isKept && !isInput && place.isLate == (kept == Kept::Late);
     if (roots[v] == int(v) && counts)
       bytes += roundedBytes(place.bytes);
@@ -378,7 +378,7 @@ double SketchedLayer::gradientBoundaryBytes() const {
   return value < 0 ? 0 : bytesIn(value, outputGradient);
 }
 
-/// A put-off op reads a value: what the forward pass keeps stays for it, all
+/// A deferred op reads a value: what the forward pass keeps stays for it, all
 /// else the backward pass hands over. Views of what is kept are recomputed.
 void SketchedLayer::readLate(int value) {
   const LayerValue &facts = kind.values[value];
@@ -387,16 +387,16 @@ void SketchedLayer::readLate(int value) {
     return;
   if (facts.producer < 0 && value != kind.input && value != kind.outputGradient)
     return;
-  if (facts.producer >= 0 && (kind.ops[facts.producer].isPutOff ||
+  if (facts.producer >= 0 && (kind.ops[facts.producer].isDeferred ||
                               kind.ops[facts.producer].operands.empty()))
     return;
   place.isLate |= facts.forward && place.isKept;
-  place.isPutOff |= !place.isLate;
+  place.isDeferred |= !place.isLate;
 }
 
-void SketchedLayer::findPutOff() {
+void SketchedLayer::findDeferred() {
   for (const LayerOp &op : kind.ops)
-    if (op.isPutOff && !op.view)
+    if (op.isDeferred && !op.view)
       for (int value : op.operands)
         readLate(value);
 }

@@ -30,7 +30,7 @@ public:
   /// Something that lives from the next node on; until `end`.
   int begin(double bytes, Held held);
   void end(int piece);
-  void play(const Lives &lives);
+  void simulate(const Lives &lives);
   /// Ends the tensors that outlasted their bodies so.
   void endLasting(Lasts lasts);
   /// A node of its own.
@@ -65,7 +65,7 @@ using OpOptions = std::array<const OpOption *, kInnerAxes>;
 double workspaceOf(const LayerTerms &terms, int op, const OpOptions &options,
                    int64_t workers);
 
-/// Options of a layer's products on an axis, by op; of other ops none.
+/// Options of a layer's matmuls on an axis, by op; of other ops none.
 using AxisOptions = std::vector<std::vector<OpOption>>;
 /// These by kind, axis, ranks and parts of the batch.
 using WorkspaceMemo = std::map<std::array<int64_t, 4>, AxisOptions>;
@@ -88,7 +88,7 @@ struct GradientRule {
 };
 
 /// What slots hold of a micro-batch: from the forward to the backward pass;
-/// with put-off weight gradients from forward to these, and from backward to
+/// with deferred weight gradients from forward to these, and from backward to
 /// these.
 enum class Kept { Early, Late, Handed };
 constexpr std::array<Kept, 3> kAllKept = {Kept::Early, Kept::Late,
@@ -137,14 +137,14 @@ public:
 
   struct Param {
     const LayerParam *param = nullptr;
-    double elements = 0;    ///< on this rank
-    double gradient = 0;    ///< elements of the gradient as it is made
-    double copies = 1;      ///< of gradients that are summed over data ranks
-    double ranks = 1;       ///< over which state is cut
-    double piece = 0;       ///< elements of a part of it
-    double updateBytes = 0; ///< that live between the products of its update
-    bool isProduct = false; ///< a product makes its gradient
-    bool isPutOff = false;  ///< its gradient may be made later
+    double elements = 0;     ///< on this rank
+    double gradient = 0;     ///< elements of the gradient as it is made
+    double copies = 1;       ///< of gradients that are summed over data ranks
+    double ranks = 1;        ///< over which state is cut
+    double piece = 0;        ///< elements of a part of it
+    double updateBytes = 0;  ///< that live between the matmuls of its update
+    bool isMatmul = false;   ///< a matmul makes its gradient
+    bool isDeferred = false; ///< its gradient may be made later
     /// Tensor ranks each make a part of all of it: the sum is cut among them.
     bool isScattered = false;
     bool isTied = false;   ///< another layer of the stage has it
@@ -194,8 +194,8 @@ private:
   std::vector<int> roots;       ///< values that lie in one place; by value
   struct Place {
     double bytes = 0;
-    bool isKept = false, isPutOff = false;
-    bool isLate = false; ///< a put-off weight gradient reads it
+    bool isKept = false, isDeferred = false;
+    bool isLate = false; ///< a deferred weight gradient reads it
   };
   std::vector<Place> places; ///< by root
   std::vector<bool> isCopy;  ///< by op: a view that programs make a copy of
@@ -213,9 +213,9 @@ private:
   bool isKeptBySlices(int value) const;
   void findCopies();
   void findRoots();
-  void findPutOff();
+  void findDeferred();
   void readLate(int value);
-  bool isMadeByProduct(const LayerOp &op) const;
+  bool isMadeByMatmul(const LayerOp &op) const;
   void findParams();
   double summedOver(int value) const;
   double copiesOf(const LayerParam &param) const;

@@ -1,7 +1,7 @@
 //===- ProgramStage.cpp - the functions of a stage on one time line -------===//
 //
 // The forward passes of a stage's chunks, the backward passes (the head with
-// them), put-off weight gradients, the update. One micro-batch stands for all:
+// them), deferred weight gradients, the update. One micro-batch stands for all:
 // those beside it have their slots. Where gradients are summed over ranks in
 // the last backward pass, that follows one that stands for the others: whole
 // gradients go, chunk by chunk, as their pieces come.
@@ -53,13 +53,13 @@ public:
                                                   slotBytes(chunks[c], kept),
                                               Held::Activations));
     if (slotsStay[Kept::Early])
-      playForwards();
+      simulateForwards();
     beginMoved();
     if (outer.endsByChunk())
-      playChunks();
+      simulateChunks();
     else
-      playMicroBatches();
-    playUpdate();
+      simulateMicroBatches();
+    simulateUpdate();
     StageMemory memory = line.peak();
     double loss = std::max(kPlacementLoss * memory.total(), partLoss()) +
                   kRoomLoss * mostExchanged;
@@ -143,7 +143,7 @@ private:
   }
 
   /// Parameters that are in another layout until the last backward pass:
-  /// put-off weight gradients read none.
+  /// deferred weight gradients read none.
   void beginMoved() {
     for (const Chunk &chunk : chunks)
       for (const SketchedLayer *layer : {chunk.embedding, chunk.head})
@@ -165,7 +165,7 @@ private:
   /// True for a parameter whose gradient these passes make.
   static bool isMadeIn(const SketchedLayer::Param &param,
                        const SketchedLayer::Passes &passes) {
-    return param.isPutOff ? passes.weightGradients : passes.inputGradients;
+    return param.isDeferred ? passes.weightGradients : passes.inputGradients;
   }
 
   /// Pieces that a loop makes of whole gradients, layer by layer.
@@ -202,7 +202,7 @@ private:
   /// sums are smaller a piece comes and the whole goes, one after the other,
   /// and what does not divide is padded while the one before is under way.
   /// All-reduces run in their places.
-  void playSums(const Run &run, const SketchedLayer::Passes &passes) {
+  void simulateSums(const Run &run, const SketchedLayer::Passes &passes) {
     if (!rule.sumsEarly)
       return;
     const SketchedLayer::Param *before = nullptr;
@@ -329,30 +329,30 @@ private:
   // Functions
   //===--------------------------------------------------------------------===//
 
-  void playForwards() {
+  void simulateForwards() {
     for (const Chunk &chunk : chunks)
-      playForward(chunk);
+      simulateForward(chunk);
   }
 
-  void playMicroBatches() {
+  void simulateMicroBatches() {
     if (sumsEarly && rule.isSummed)
-      playMicroBatch(/*isLast=*/false);
+      simulateMicroBatch(/*isLast=*/false);
     rule.sumsEarly = sumsEarly;
-    playMicroBatch(/*isLast=*/true);
+    simulateMicroBatch(/*isLast=*/true);
   }
 
   /// Backward passes that are over for a chunk, which lets go of what it held,
   /// before those of the chunk before begin, and their gradients with them.
-  void playChunks() {
+  void simulateChunks() {
     // Its forward passes are among the backward passes.
     const Chunk &mixed = chunks.back();
     for (const Chunk &chunk : llvm::reverse(chunks)) {
       beginGradients(chunk);
       if (&chunk == &mixed)
-        playForward(chunk);
+        simulateForward(chunk);
       for (bool isLast : {false, true}) {
         rule.sumsEarly = isLast && sumsEarly;
-        playBackward(chunk);
+        simulateBackward(chunk);
       }
       for (Kept kept : kAllKept)
         endSlots(chunk, kept);
@@ -362,13 +362,13 @@ private:
 
   /// All passes of a micro-batch; with `isLast` what it held goes. Of a chunk
   /// that goes with its last backward pass; the chunk before comes later.
-  void playMicroBatch(bool isLast) {
+  void simulateMicroBatch(bool isLast) {
     bool isFinal = rule.sumsEarly && rule.isSummed;
     if (!slotsStay[Kept::Early])
-      playForwards();
+      simulateForwards();
     for (const Chunk &chunk : llvm::reverse(chunks)) {
       int pieces = line.begin(piecesBeside(chunk), Held::Gradients);
-      playBackward(chunk);
+      simulateBackward(chunk);
       line.end(pieces);
       if (isFinal)
         endSlots(chunk, Kept::Early);
@@ -382,14 +382,14 @@ private:
       endSlots(Kept::Early);
     if (putsOff)
       for (const Chunk &chunk : chunks)
-        playWeightGradients(chunk);
+        simulateWeightGradients(chunk);
     for (Kept kept : kAllKept)
       if (ends(kept))
         endSlots(kept);
   }
 
-  void play(const Lives &lives) {
-    line.play(lives);
+  void simulate(const Lives &lives) {
+    line.simulate(lives);
     mostExchanged = std::max(mostExchanged, lives.exchanged);
   }
 
@@ -403,14 +403,14 @@ private:
     carry = -1;
   }
 
-  void playForward(const Chunk &chunk) {
+  void simulateForward(const Chunk &chunk) {
     SketchedLayer::Passes passes;
     passes.forward = true;
     if (chunk.embedding) {
       for (Kept kept : {Kept::Early, Kept::Late})
         beginSlot(chunk, chunk.embedding->keptBytes(kept), kept);
       passes.isLoop = false;
-      play(chunk.embedding->lives(passes));
+      simulate(chunk.embedding->lives(passes));
     } else {
       line.tick(); // Received where it is wanted.
     }
@@ -419,7 +419,7 @@ private:
       beginStacks(run);
       if (!run.layer->keepsInput())
         setCarry(run.layer->boundaryBytes());
-      play(run.layer->lives(passes));
+      simulate(run.layer->lives(passes));
     }
     if (chunk.head && !slotsStay[Kept::Early])
       headInput = line.begin(chunk.head->boundaryBytes(), Held::Activations);
@@ -437,13 +437,13 @@ private:
     return passes;
   }
 
-  void playBackward(const Chunk &chunk) {
+  void simulateBackward(const Chunk &chunk) {
     if (chunk.head) {
       SketchedLayer::Passes passes = backwardOf({chunk.head, 1, false});
       passes.forward = true;
       passes.keeps = false;
-      play(chunk.head->lives(passes));
-      playSums({chunk.head, 1, false}, passes);
+      simulate(chunk.head->lives(passes));
+      simulateSums({chunk.head, 1, false}, passes);
       if (headInput >= 0)
         line.end(headInput);
     }
@@ -453,12 +453,12 @@ private:
     for (const Run &run : llvm::reverse(chunk.runs)) {
       if (putsOff)
         beginSlot(chunk, stackBytes(run, Kept::Handed), Kept::Handed);
-      playLoop(run, backwardOf(run));
+      simulateLoop(run, backwardOf(run));
     }
     if (chunk.embedding) {
       Run run = {chunk.embedding, 1, false};
-      play(chunk.embedding->lives(backwardOf(run)));
-      playSums(run, backwardOf(run));
+      simulate(chunk.embedding->lives(backwardOf(run)));
+      simulateSums(run, backwardOf(run));
     }
     line.tick(); // Sent.
     line.endLasting(Lasts::Call);
@@ -466,11 +466,11 @@ private:
   }
 
   /// A backward loop with the stacks of gradients that it makes.
-  void playLoop(const Run &run, const SketchedLayer::Passes &passes) {
+  void simulateLoop(const Run &run, const SketchedLayer::Passes &passes) {
     std::vector<int> sums;
     for (const SketchedLayer::Param &param : run.layer->params) {
       bool isStacked =
-          !rule.isSummed || !param.isProduct || (isCut(run) && param.ranks > 1);
+          !rule.isSummed || !param.isMatmul || (isCut(run) && param.ranks > 1);
       bool isInBody =
           rule.sumsEarly && rule.isSummed && isSummedByLayer(run, param);
       if (!isMadeIn(param, passes) || !param.param->trainable || !isStacked ||
@@ -484,30 +484,30 @@ private:
     }
     if (rule.sumsEarly)
       beginPieces(run, passes);
-    play(run.layer->lives(passes));
+    simulate(run.layer->lives(passes));
     for (Kept kept : {Kept::Early, Kept::Late})
       if (kept == Kept::Late || !putsOff ? passes.weightGradients
                                          : passes.inputGradients)
         endStack(run, kept);
     line.tick(); // Added to the sums.
-    playSums(run, passes);
+    simulateSums(run, passes);
     for (int sum : sums)
       line.end(sum);
   }
 
-  void playWeightGradients(const Chunk &chunk) {
+  void simulateWeightGradients(const Chunk &chunk) {
     for (const Run &run : chunk.runs) {
       SketchedLayer::Passes passes = backwardOf(run);
       passes.inputGradients = false;
       passes.weightGradients = true;
-      playLoop(run, passes);
+      simulateLoop(run, passes);
     }
   }
 
   /// Gradients are summed over their copies one by one, each into a place of
   /// its own, which takes over; updated pieces are put together. Before that
   /// comes what other stages have of a gradient, and is added at last.
-  void playUpdate() {
+  void simulateUpdate() {
     double most = 0, across = 0, freed = 0, mostWork = 0;
     forEachRun([&](const Run &run) {
       for (const SketchedLayer::Param &param : run.layer->params) {

@@ -57,8 +57,8 @@ struct Library {
 } // namespace
 
 /// Bytes of the product of two tensors, whose factors have these sizes.
-static double productWorkspace(const Library &library, const LayerOp &op,
-                               llvm::ArrayRef<int64_t> sizes, bool isRounded) {
+static double matmulWorkspace(const Library &library, const LayerOp &op,
+                              llvm::ArrayRef<int64_t> sizes, bool isRounded) {
   int64_t batch = 1, k = 1, own[2] = {1, 1};
   int first = -1; // of the operands: whose factor leads the result
   for (const DimFactors &dim : op.resultFactors[0])
@@ -186,7 +186,7 @@ double PlacedOp::attention(const Library &library) const {
 double program_sketch::workspaceOf(const LayerTerms &terms, int index,
                                    const OpOptions &options, int64_t workers) {
   const LayerOp &op = terms.kind.ops[index];
-  if (op.work.products() <= 0)
+  if (op.work.matmuls() <= 0)
     return 0;
   Library library = {terms.device.target == BackendTarget::Cuda
                          ? KERF_TARGET_CUDA
@@ -207,10 +207,10 @@ double program_sketch::workspaceOf(const LayerTerms &terms, int index,
   llvm::SmallVector<int64_t, 8> sizes;
   for (auto [factor, cut] : llvm::zip(op.factors, cuts))
     sizes.push_back(std::max<int64_t>(1, factor.factor.size / cut));
-  return productWorkspace(library, op, sizes, isRounded);
+  return matmulWorkspace(library, op, sizes, isRounded);
 }
 
-/// The options of a layer's products on an axis.
+/// The options of a layer's matmuls on an axis.
 static const AxisOptions &optionsOf(const LayerTerms &terms, int axis,
                                     WorkspaceMemo &memo) {
   auto [at, isNew] = memo.try_emplace(
@@ -223,7 +223,7 @@ static const AxisOptions &optionsOf(const LayerTerms &terms, int axis,
   else
     at->second = terms.options(axis, LayerLayout());
   for (auto [op, options] : llvm::zip(terms.kind.ops, at->second))
-    if (op.work.products() <= 0)
+    if (op.work.matmuls() <= 0)
       options.clear();
   return at->second;
 }
@@ -237,7 +237,7 @@ double program_sketch::leastWorkspace(const LayerTerms &terms, int64_t workers,
     options[axis] = &optionsOf(terms, axis, memo);
   double most = 0;
   for (size_t op = 0; op < terms.kind.ops.size(); ++op) {
-    if (terms.kind.ops[op].work.products() <= 0)
+    if (terms.kind.ops[op].work.matmuls() <= 0)
       continue;
     double least = HUGE_VAL;
     for (const OpOption &tensor : (*options[0])[op])

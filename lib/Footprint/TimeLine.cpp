@@ -16,7 +16,7 @@ void TimeLine::end(int piece) {
   live[held] -= bytes;
 }
 
-void TimeLine::play(const Lives &lives) {
+void TimeLine::simulate(const Lives &lives) {
   Levels busy = live;
   busy += lives.peak;
   note(busy);

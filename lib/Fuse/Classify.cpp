@@ -13,15 +13,15 @@ static bool isLibraryNumber(Value value) {
   return element.isF32() || element.isBF16() || element.isF16();
 }
 
-/// Products of 8-bit floats; `kerf-widen-products` leaves those that libraries
+/// Matmuls of 8-bit floats; `kerf-widen-matmuls` leaves those that libraries
 /// take.
-static bool isFloat8Product(Operation *op) {
+static bool isFloat8Matmul(Operation *op) {
   return llvm::all_of(op->getOperandTypes(), isFloat8);
 }
 
 bool kerf::isLibraryMatmul(Operation *op) {
   return isCall(op, LibraryCall::Matmul) && getMatmulForm(op) &&
-         (isFloat8Product(op) ||
+         (isFloat8Matmul(op) ||
           llvm::all_of(op->getOperands(), isLibraryNumber)) &&
          isLibraryNumber(op->getResult(0));
 }
@@ -79,10 +79,10 @@ bool kerf::canLengthen(Value value) {
   Operation *def = value.getDefiningOp();
   if (auto param = dyn_cast_or_null<ParamOp>(def))
     return !param.isPerIteration();
-  bool isProduct =
+  bool isMatmul =
       isLibraryMatmul(def) ||
       (isCall(def, LibraryCall::GroupedGradient) && isLibraryOp(def));
-  if (isProduct || isa_and_nonnull<spmd::AllGatherOp>(def))
+  if (isMatmul || isa_and_nonnull<spmd::AllGatherOp>(def))
     return isAlone(value);
   if (isView(def, ViewKind::Rename) || isa_and_nonnull<spmd::WaitOp>(def))
     return isAlone(value) && canLengthen(def->getOperand(0));
@@ -183,8 +183,8 @@ bool kerf::isKernelSource(Operation *op) {
 bool kerf::isKernelOp(Operation *op) {
   if (isa<ParamOp, RepeatOp, YieldOp, UpdateOp>(op))
     return false;
-  if (Operation *product = spmd::productSummedInPlace(op))
-    return !isa<spmd::ProductOp>(product) && !isLibraryOp(product);
+  if (Operation *matmul = spmd::matmulSummedInPlace(op))
+    return !isa<spmd::FusedMatmulOp>(matmul) && !isLibraryOp(matmul);
   return isa<DecomposeOpInterface, EvaluateOpInterface, KernelOpInterface>(
              op) &&
          !isLibraryOp(op) && !isStridedView(op);

@@ -18,11 +18,11 @@ bool isLibraryMatmul(mlir::Operation *op);
 /// buffer serves for both: reshapes; slices whose elements lie together (a
 /// gathered weight without its padding), or that only attention reads, which
 /// takes strides; concatenations that only library ops write; parameters,
-/// gathered weights and products with rows of zeros at the end (`canLengthen`).
+/// gathered weights and matmuls with rows of zeros at the end (`canLengthen`).
 bool isStridedView(mlir::Operation *op);
 
 /// True for a value whose buffer may be longer than it, for rows of zeros: a
-/// parameter, or what a gather or a product makes for its readers alone.
+/// parameter, or what a gather or a matmul makes for its readers alone.
 bool canLengthen(mlir::Value value);
 
 /// True for an op that becomes (part of) a kernel.

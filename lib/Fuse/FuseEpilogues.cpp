@@ -1,14 +1,15 @@
-//===- FuseEpilogues.cpp - products that compute what follows them --------===//
+//===- FuseEpilogues.cpp - matmuls that compute what follows them ---------===//
 //
 // Which matmuls end in what is decided on plain data
 // (kerf/Kernels/Epilogues.h), as the planner decides it, too.
 // Steps, per block: the units of 8-bit floats with the matmul that they scale;
-// then write its ops as plain data, and build one `spmd.product` for each
+// then write its ops as plain data, and build one `spmd.fused_matmul` for each
 // matmul that has an end.
 // Cost: linear in the ops of a block.
 //
 //   p = einsum x8, w8; y = p * broadcast (cast (unit x) * cast (unit w))
-//     becomes  y = product { einsum, cast, mul, broadcast, mul }, which reads
+//     becomes  y = fused_matmul { einsum, cast, mul, broadcast, mul }, which
+//     reads
 //              both units
 //
 //===----------------------------------------------------------------------===//
@@ -41,7 +42,7 @@ namespace epilogues = kerf::kernels::epilogues;
 
 static Type elementOf(Value value) { return typeOf(value).getElementType(); }
 
-/// The form of a product that a library computes, without a batch and with a
+/// The form of a matmul that a library computes, without a batch and with a
 /// dense result; or nothing. Those of 8-bit floats have rules of their own.
 static std::optional<MatmulForm> formOf(Operation *op) {
   if (!isLibraryMatmul(op) || llvm::any_of(op->getOperandTypes(), isFloat8))
@@ -57,7 +58,7 @@ static std::optional<MatmulForm> formOf(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 /// Replaces `members`, which stand in the order of their edges, by one
-/// `spmd.product` before `at` that gives `results`.
+/// `spmd.fused_matmul` before `at` that gives `results`.
 static void build(llvm::ArrayRef<Operation *> members,
                   llvm::ArrayRef<Value> results, Operation *at) {
   llvm::SetVector<Value> reads;
@@ -72,13 +73,12 @@ static void build(llvm::ArrayRef<Operation *> members,
   }
   OpBuilder builder(at);
   Location loc = FusedLoc::get(at->getContext(), locations);
-  auto product = spmd::ProductOp::create(
+  auto matmul = spmd::FusedMatmulOp::create(
       builder, loc, ValueRange(results).getTypes(), reads.getArrayRef());
   if (PhaseAttr phase = getPhase(members.front()))
-    product->setAttr(kPhaseAttrName, phase);
-  product->setAttr(kKindAttrName,
-                   builder.getStringAttr(llvm::join(kinds, "+")));
-  Block &body = product.getBody().emplaceBlock();
+    matmul->setAttr(kPhaseAttrName, phase);
+  matmul->setAttr(kKindAttrName, builder.getStringAttr(llvm::join(kinds, "+")));
+  Block &body = matmul.getBody().emplaceBlock();
   IRMapping mapping;
   for (Value read : reads)
     mapping.map(read, body.addArgument(read.getType(), read.getLoc()));
@@ -89,7 +89,7 @@ static void build(llvm::ArrayRef<Operation *> members,
   for (Value result : results)
     yields.push_back(mapping.lookup(result));
   spmd::YieldOp::create(builder, loc, yields);
-  for (auto [old, made] : llvm::zip_equal(results, product.getResults()))
+  for (auto [old, made] : llvm::zip_equal(results, matmul.getResults()))
     Value(old).replaceAllUsesWith(made);
   for (Operation *op : llvm::reverse(members))
     if (op->use_empty()) // scalars may have other readers
@@ -125,24 +125,24 @@ static bool collectScale(Value scale, Block *block,
   return true;
 }
 
-/// A product by units joins the product that makes it. Scalars that others read
+/// A product by units joins the matmul that makes it. Scalars that others read
 /// as well are computed for them outside, too.
 static void fuseScale(MulOp mul, bool wide) {
-  Operation *product = mul.getLhs().getDefiningOp();
+  Operation *matmul = mul.getLhs().getDefiningOp();
   Operation *factor = mul.getRhs().getDefiningOp();
-  if (!isLibraryMatmul(product) || product->getBlock() != mul->getBlock() ||
+  if (!isLibraryMatmul(matmul) || matmul->getBlock() != mul->getBlock() ||
       !mul.getLhs().hasOneUse() || !isView(factor, ViewKind::Repeat) ||
-      !viewOf(factor)->dims.empty() || product->getNumOperands() != 2 ||
-      (!wide && !llvm::all_of(product->getOperandTypes(), isFloat8)))
+      !viewOf(factor)->dims.empty() || matmul->getNumOperands() != 2 ||
+      (!wide && !llvm::all_of(matmul->getOperandTypes(), isFloat8)))
     return;
-  std::optional<MatmulForm> form = getMatmulForm(product);
+  std::optional<MatmulForm> form = getMatmulForm(matmul);
   llvm::SetVector<Operation *> scalars;
   int powers = 0;
   if (!form || form->batch != 1 ||
       !collectScale(factor->getOperand(0), mul->getBlock(), scalars, powers) ||
       powers > 2)
     return;
-  llvm::SmallVector<Operation *> members = {product};
+  llvm::SmallVector<Operation *> members = {matmul};
   llvm::append_range(members, scalars);
   members.push_back(factor);
   members.push_back(mul);
@@ -161,7 +161,7 @@ public:
     for (Operation &op : block.without_terminator())
       op.walk<WalkOrder::PreOrder>([this](Operation *inner) {
         add(inner);
-        bool isOne = isa<spmd::FusedOp, spmd::ProductOp>(inner);
+        bool isOne = isa<spmd::FusedOp, spmd::FusedMatmulOp>(inner);
         return isOne ? WalkResult::skip() : WalkResult::advance();
       });
     for (Value value : block.getTerminator()->getOperands())

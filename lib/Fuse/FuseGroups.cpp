@@ -3,8 +3,8 @@
 // Which kernels are joined is decided on plain data (kerf/Kernels/Groups.h), as
 // the planner decides it, too.
 // Steps, per block: write its ops as plain data; find groups; give each group
-// the values that are cheaper made again than read; sort the block by groups;
-// build one kernel per group.
+// the values that are cheaper to recompute than to read; sort the block by
+// groups; build one kernel per group.
 //
 //   n = layer_norm x; a = add n, y; m = linear a: {layer_norm, add} join; the
 //   linear is no kernel and ends the group.

@@ -1,6 +1,6 @@
 //===- HoistUnits.cpp - units of weights, found once for a step -----------===//
 //
-// Problem: the unit of a weight, which 8-bit products need, is found in each
+// Problem: the unit of a weight, which 8-bit matmuls need, is found in each
 // pass of each micro-batch: a read of the whole weight and two launches.
 // Idea: weights change with the update alone. The prologue, which runs once for
 // a step, finds their units and leaves them in a buffer, 16 bytes for each:

@@ -1,14 +1,14 @@
 //===- JoinGroups.cpp - one table for all groups of tokens ----------------===//
 //
 // Problem: rows of experts lie in a table per group of sequences, in which each
-// expert has a few of them. Products of experts work on tiles of 128 rows of
+// expert has a few of them. Matmuls of experts work on tiles of 128 rows of
 // one expert: of 16 groups of 512 rows each expert wastes half a tile 16 times.
 // Idea: which sequences make a group matters where they are cut among ranks. In
 // the program of a rank all its groups may have one table, in which the rows of
 // an expert lie together, those of the first group first.
 // Steps, per program: follow slots and sizes from `kerf.assign_slots` to all
 // that reads them, over loops and buffers; stop if anything else than dispatch,
-// combination and products does (experts that are cut among ranks). Then make
+// combination and matmuls does (experts that are cut among ranks). Then make
 // slots of the one table, and let the readers see one group. Shapes of values
 // between them stay: sizes have those of the table in the first row, and zeros
 // behind it, so that sums over the groups stay what they were.
@@ -195,14 +195,14 @@ static void joinReader(Operation *op) {
   };
   bool isMatmul = isCall(op, LibraryCall::GroupedMatmul);
   bool isDispatch = isa<DispatchOp>(op);
-  bool isProduct = isMatmul || isCall(op, LibraryCall::GroupedGradient);
+  bool isGrouped = isMatmul || isCall(op, LibraryCall::GroupedGradient);
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = typeOf(operand.get());
     bool isInteger = type.getElementType().isInteger(32);
-    // Of what a product reads weights have experts in front; of what moves
+    // Of what a matmul reads weights have experts in front; of what moves
     // rows, tokens are no tables.
     bool isRows =
-        isProduct ? !isInteger && !(isMatmul && operand.getOperandNumber() == 1)
+        isGrouped ? !isInteger && !(isMatmul && operand.getOperandNumber() == 1)
                   : !isDispatch && operand.getOperandNumber() == 0;
     if (isRows)
       operand.set(marked(p.reshape(operand.get(), joined(type))));

@@ -108,7 +108,7 @@ struct OutlineKernels : kerf::impl::OutlineKernelsPassBase<OutlineKernels> {
     llvm::SmallVector<Operation *> ops;
     Sources sources;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<spmd::FusedOp, spmd::ProductOp>(op))
+      if (isa<spmd::FusedOp, spmd::FusedMatmulOp>(op))
         return WalkResult::skip();
       if (isKernelSource(op))
         sources.insert(op);

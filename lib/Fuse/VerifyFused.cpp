@@ -19,7 +19,7 @@ struct VerifyFused : kerf::impl::VerifyFusedPassBase<VerifyFused> {
         checkKernel(fused);
         return WalkResult::skip();
       }
-      if (isa<spmd::ProductOp>(op))
+      if (isa<spmd::FusedMatmulOp>(op))
         return WalkResult::skip();
       if (!isKernelOp(op))
         return WalkResult::advance();

@@ -361,7 +361,7 @@ void kerf::checkExperts(ConfigReader &config, const DecoderConfig &c,
 //===----------------------------------------------------------------------===//
 
 /// What the router thinks of each expert. Those of sigmoids are sums in f32 in
-/// every precision, as in the library: a product whose type is written.
+/// every precision, as in the library: a matmul whose type is written.
 static Value buildLogits(LayerBuilder &b, Value x, const llvm::Twine &module,
                          const DecoderConfig &c) {
   const Experts &experts = *c.experts;
@@ -464,10 +464,10 @@ static Value clampedGate(PlainBuilder p, Value both,
   return p.mul(p.add(up, 1.0), part);
 }
 
-/// A grouped product with weights [experts, inputs, outputs], or without
+/// A grouped matmul with weights [experts, inputs, outputs], or without
 /// `byInput` [experts, outputs, inputs].
-static Value product(LayerBuilder &b, Value rows, Value weight,
-                     const ExpertRows &at, bool byInput = true) {
+static Value matmul(LayerBuilder &b, Value rows, Value weight,
+                    const ExpertRows &at, bool byInput = true) {
   return GroupedMatmulOp::create(
       b.getBuilder(), b.getLoc(), rows, weight, at.sizes, at.capacity,
       byInput ? b.getBuilder().getUnitAttr() : UnitAttr());
@@ -485,7 +485,7 @@ static Value buildStackedExperts(LayerBuilder &b, Value table,
       std::swap(shape[1], shape[2]);
     std::string full = byInput ? (at.moe + "experts." + name).str()
                                : (at.moe + name + ".weight").str();
-    return product(b, in, b.weight(full, shape, c.rawStd), at, byInput);
+    return matmul(b, in, b.weight(full, shape, c.rawStd), at, byInput);
   };
   int64_t inner = experts.inner;
   Value both = apply(table, experts.gate, 2 * inner);
@@ -507,13 +507,13 @@ static Value buildClampedExperts(LayerBuilder &b, Value x, Value table,
   Value one = p.constant(withShape(x.getType(), {shape[0], shape[1], 1}), 1.0);
   Value ones = dispatch(b, one, at);
   Value bias = b.weight(up + "_bias", {experts.count, wide}, 0);
-  Value both = p.add(
-      product(b, table, b.weight(up, {experts.count, c.hidden, wide}, c.rawStd),
-              at),
-      product(b, ones, p.reshape(bias, {experts.count, 1, wide}), at));
+  Value both =
+      p.add(matmul(b, table,
+                   b.weight(up, {experts.count, c.hidden, wide}, c.rawStd), at),
+            matmul(b, ones, p.reshape(bias, {experts.count, 1, wide}), at));
   Value hidden = clampedGate(p, both, *experts.clamped);
   Value w = b.weight(down, {experts.count, experts.inner, c.hidden}, c.rawStd);
-  return product(b, hidden, w, at);
+  return matmul(b, hidden, w, at);
 }
 
 /// What the biases of `down` give: those of the chosen experts, weighed.

@@ -171,7 +171,7 @@ static constexpr Field kGpt2Fields[] = {
        "use the embedding as the head (default false)"},                       \
       {"vocab_size", Used, "(default " VOCAB ")"},                             \
       {"pretraining_tp", Inert,                                                \
-       "cut matmuls of earlier versions into equal sums"},                     \
+       "split matmuls of earlier versions into equal sums"},                   \
       {"original_max_position_embeddings", Fixed,                              \
        "overrides the field of this name in rope_parameters", "null"},         \
       {"partial_rotary_factor", Fixed, "rotates a part of each head",          \

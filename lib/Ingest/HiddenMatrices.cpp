@@ -18,7 +18,7 @@ static bool isMatrix(ParamOp param) {
          llvm::all_of(shape.take_back(2), [](int64_t n) { return n > 1; });
 }
 
-/// Parameters of the first products that are found on the ways from `value`
+/// Parameters of the first matmuls that are found on the ways from `value`
 /// back to the layers.
 static void addOutputs(Value value, llvm::SetVector<llvm::StringRef> &names) {
   llvm::SetVector<Value> open;
@@ -27,11 +27,11 @@ static void addOutputs(Value value, llvm::SetVector<llvm::StringRef> &names) {
     Operation *op = open[i].getDefiningOp();
     if (!op || isa<RepeatOp>(op))
       continue;
-    bool isProduct = isa<LinearOp, MatmulOp, EinsumOp>(op);
+    bool isMatmul = isa<LinearOp, MatmulOp, EinsumOp>(op);
     for (Value operand : op->getOperands())
-      if (ParamOp param = isProduct ? paramOf(operand) : ParamOp())
+      if (ParamOp param = isMatmul ? paramOf(operand) : ParamOp())
         names.insert(param.getName());
-      else if (!isProduct)
+      else if (!isMatmul)
         open.insert(operand);
   }
 }

@@ -11,7 +11,7 @@ namespace kerf {
 
 /// Names of trained parameters that are no matrices between the embedding and
 /// the output layer: vectors, also with a dimension of 1, tables of embeddings,
-/// the weight whose product the loss is of, and tensors of a higher rank but
+/// the weight whose matmul the loss is of, and tensors of a higher rank but
 /// for matrices of experts (`{e}` in their names).
 llvm::SetVector<llvm::StringRef> notHidden(ModelOp model);
 

@@ -43,7 +43,7 @@ struct LinearForm {
   bool isTransposed = false;
 };
 
-/// What attention does besides the products; dropout is named after the module.
+/// What attention does besides the matmuls; dropout is named after the module.
 struct AttentionForm {
   std::optional<int64_t> window;
   std::optional<double> scale, softcap;

@@ -13,6 +13,12 @@ unsigned Factors::add(llvm::StringRef name, int64_t size, FactorKind kind) {
   return factors.size() - 1;
 }
 
+bool kerf::hasFactor(const TensorFactors &dims, unsigned factor) {
+  return llvm::any_of(dims, [factor](const DimFactors &dim) {
+    return llvm::is_contained(dim, factor);
+  });
+}
+
 std::string kerf::leadingLabels(int64_t count) {
   // The field's letters first; then those no op uses for its own dimensions.
   static constexpr llvm::StringLiteral letters = "bsxyzwutABCDEFGH";

@@ -56,9 +56,9 @@ static void addNeed(Need &need, Operation *op) {
   if (isa<UpdateOp>(op))
     need.elements += perUpdate * operands;
   if (auto einsum = dyn_cast<EinsumOp>(op)) {
-    double products = einsum.getCost().matmulFlops / 2;
-    need.visits += times * products / perVisit;
-    need.elements += 2 * products / std::max(results, 1.0);
+    double multiplications = einsum.getCost().matmulFlops / 2;
+    need.visits += times * multiplications / perVisit;
+    need.elements += 2 * multiplications / std::max(results, 1.0);
   }
 }
 

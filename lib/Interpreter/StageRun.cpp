@@ -338,7 +338,7 @@ LogicalResult StageRun::runLocal(Operation &op, int64_t iteration) {
       env[param.getResult()] = std::move(*value);
     return value;
   }
-  if (isa<spmd::FusedOp, spmd::ProductOp>(op))
+  if (isa<spmd::FusedOp, spmd::FusedMatmulOp>(op))
     return runBody(&op);
   if (auto read = dyn_cast<spmd::ReadOp>(op))
     return runRead(read);

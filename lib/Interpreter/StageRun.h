@@ -70,7 +70,7 @@ private:
   mlir::FailureOr<bool> runCollective(mlir::Operation &op);
   mlir::LogicalResult runLocal(mlir::Operation &op, int64_t iteration);
   mlir::LogicalResult runPlain(EvaluateOpInterface op);
-  /// Runs the body of a fused op or a product.
+  /// Runs the body of a fused op or a matmul.
   mlir::LogicalResult runBody(mlir::Operation *fused);
   mlir::LogicalResult runRead(spmd::ReadOp read);
   mlir::LogicalResult runUpdate(UpdateOp update);

@@ -169,14 +169,14 @@ private:
     int matmul = matmulOf(dy);
     if (matmul < 0)
       return;
-    const Op &product = graph.ops[matmul];
-    if (product.reads.size() > 2 || !hasOneUse(dy) ||
-        !fitsSecondMatrix(product.columns))
+    const Op &maker = graph.ops[matmul];
+    if (maker.reads.size() > 2 || !hasOneUse(dy) ||
+        !fitsSecondMatrix(maker.columns))
       return;
     Epilogue made = {matmul, {matmul, at}, {dx}, at};
     // The library sums columns of the matrix, which may hold several
     // dimensions.
-    bool hasRows = product.columns == graph.tensors[dx].columns;
+    bool hasRows = maker.columns == graph.tensors[dx].columns;
     llvm::SmallVector<int, 2> sums = castSumsOf(dx);
     if (int sum = hasRows ? rowSumOf(dx) : -1; sum >= 0) {
       made.members.push_back(sum);

@@ -14,12 +14,6 @@ using namespace kerf;
 using namespace kerf::program_sketch;
 namespace epilogues = kerf::kernels::epilogues;
 
-static bool hasFactor(const TensorFactors &dims, unsigned factor) {
-  return llvm::any_of(dims, [factor](const DimFactors &dim) {
-    return llvm::is_contained(dim, factor);
-  });
-}
-
 namespace {
 class GraphWriter {
 public:

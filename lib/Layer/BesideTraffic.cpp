@@ -16,12 +16,12 @@ static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
 
 /// Seconds of a pass' ops beside routed tokens.
 static double besideSec(const LayerTerms &terms, const LayerLayout &layout,
-                        bool backward, bool withPutOff) {
+                        bool backward, bool withDeferred) {
   double sec = 0;
   for (auto [op, own] : llvm::enumerate(terms.kind.ops))
     if (terms.facts.beside[op] &&
         (own.phase != LayerPhase::Forward) == backward &&
-        (withPutOff || !own.isPutOff))
+        (withDeferred || !own.isDeferred))
       sec += terms.timeOf(op, layout).seconds;
   return sec;
 }
@@ -49,13 +49,13 @@ static void hideRouted(const LayerTerms &terms, const LayerLayout &layout,
   forward = std::min(forwardSec, besideSec(terms, layout, false, true));
   backward = std::min(backwardSec, besideSec(terms, layout, true, true));
   // What the backward's own ops do not hide runs beside recomputed ones, and
-  // these hide what else only put-off ops do.
-  auto hiddenBy = [&](bool withPutOff) {
-    return std::min(backwardSec, besideSec(terms, layout, true, withPutOff) +
+  // these hide what else only deferred ops do.
+  auto hiddenBy = [&](bool withDeferred) {
+    return std::min(backwardSec, besideSec(terms, layout, true, withDeferred) +
                                      traffic.besideAgainSec);
   };
   double again = hiddenBy(true) - backward;
-  point.putOffHiddenSec[kExpert] = hiddenBy(true) - hiddenBy(false);
+  point.deferredHiddenSec[kExpert] = hiddenBy(true) - hiddenBy(false);
   double home = std::min(traffic.homeSec, besideHomeSec(terms, layout));
   backward += home;
   point.recompute.hiddenSec[kExpert] =
@@ -74,7 +74,7 @@ public:
   struct Place {
     int op;
     double matmulSec; ///< of matmuls and attention
-    bool isPutOff;
+    bool isDeferred;
   };
   std::vector<Place> places;
 
@@ -89,11 +89,11 @@ public:
 
   int end() const { return static_cast<int>(places.size()); }
 
-  /// Of the ops between two places; without those that can be put off.
-  double matmulSec(int first, int last, bool withPutOff = true) const {
+  /// Of the ops between two places; without those that can be deferred.
+  double matmulSec(int first, int last, bool withDeferred = true) const {
     double sec = 0;
     for (int i = first; i < last; ++i)
-      sec += withPutOff || !places[i].isPutOff ? places[i].matmulSec : 0;
+      sec += withDeferred || !places[i].isDeferred ? places[i].matmulSec : 0;
     return sec;
   }
 
@@ -149,7 +149,7 @@ private:
   std::vector<int> madeIn; ///< by value: readyAt
 
   bool isNoKernel(int op) const {
-    return kind.ops[op].view || terms.traffic.ops[op].inProduct;
+    return kind.ops[op].view || terms.traffic.ops[op].inMatmul;
   }
 
   bool reads(int op, int value, AxisState state) const {
@@ -173,7 +173,7 @@ private:
         time.kind == WorkKind::Matmul || time.kind == WorkKind::Attention;
     at[op] = end();
     places.push_back(
-        {op, isLong ? time.seconds : 0, !isAgain && kind.ops[op].isPutOff});
+        {op, isLong ? time.seconds : 0, !isAgain && kind.ops[op].isDeferred});
   }
 };
 
@@ -242,11 +242,11 @@ static void hideConversions(const LayerTerms &terms, const LayerLayout &layout,
     double sec = own.what->sec,
            hidden = std::min(sec, order.matmulSec(start, stop)),
            always = std::min(sec, order.matmulSec(start, stop, false));
-    // What is put off hides nothing that is recomputed.
+    // What is deferred hides nothing that is recomputed.
     (own.what->isAgain ? point.recompute : point.backward).hiddenSec[kTensor] +=
         own.what->isAgain ? always : hidden;
     if (!own.what->isAgain)
-      point.putOffHiddenSec[kTensor] += hidden - always;
+      point.deferredHiddenSec[kTensor] += hidden - always;
   }
 }
 

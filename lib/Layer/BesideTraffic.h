@@ -44,7 +44,7 @@ struct BesideTraffic {
 };
 
 /// Notes in `point` what is hidden in each pass, and how much of it only weight
-/// gradients that can be put off hide.
+/// gradients that can be deferred hide.
 void hideTraffic(const LayerTerms &terms, const LayerLayout &layout,
                  const BesideTraffic &traffic, LayerPoint &point);
 

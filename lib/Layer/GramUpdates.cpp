@@ -1,7 +1,7 @@
-//===- GramUpdates.cpp - updates by products, as priced -------------------===//
+//===- GramUpdates.cpp - updates by matmuls, as priced --------------------===//
 //
 // Programs make, step by step, G = x x^T, G G, a polynomial of both and its
-// product with x; or, where x is smaller than G, G x, a sum with x, its product
+// matmul with x; or, where x is smaller than G, G x, a sum with x, its matmul
 // with G, and one more sum: see lib/Dialect/Kerf/MuonRule.cpp.
 //
 //===----------------------------------------------------------------------===//
@@ -21,7 +21,7 @@ double GramUpdate::workBytes() const {
   // A sum is multiplied by G beside x.
   if (isShort())
     return 3 * x + gramBytes();
-  // A product reads a polynomial and x and writes x; the polynomial reads two.
+  // A matmul reads a polynomial and x and writes x; the polynomial reads two.
   return std::max(2 * x + gramBytes(), x + 3 * gramBytes());
 }
 
@@ -55,11 +55,11 @@ GramUpdate LayerTerms::gramUpdate(int param, const LayerLayout &layout,
   return update;
 }
 
-double LayerTerms::productSec(const GramUpdate &update) const {
+double LayerTerms::matmulSecOf(const GramUpdate &update) const {
   if (update.steps == 0)
     return 0;
   double side = update.side, other = update.other;
-  auto product = [&](double m, double n, double k) {
+  auto matmul = [&](double m, double n, double k) {
     return matmulSec(device, context.profile, {update.batch, m, n, k},
                      update.elementBytes > 4 ? "f64" : "f32",
                      update.elementBytes);
@@ -68,11 +68,11 @@ double LayerTerms::productSec(const GramUpdate &update) const {
     return rowSec(device, context.profile, 3 * bytes, 0);
   };
   double x = update.batch * side * other * update.elementBytes;
-  double applied = product(side, other, side);
+  double applied = matmul(side, other, side);
   double rest = update.isShort()
                     ? applied + 2 * rows(x)
-                    : product(side, side, side) + rows(update.gramBytes());
-  return double(update.steps) * (product(side, side, other) + applied + rest);
+                    : matmul(side, side, side) + rows(update.gramBytes());
+  return double(update.steps) * (matmul(side, side, other) + applied + rest);
 }
 
 double LayerTerms::sumSec(const GramUpdate &update) const {
@@ -86,7 +86,7 @@ double kerf::addGramUpdate(const LayerTerms &terms, const LayerLayout &layout,
                            int param, LayerPoint &point,
                            std::vector<LayerCollective> *account) {
   GramUpdate update = terms.gramUpdate(param, layout);
-  double sec = terms.productSec(update);
+  double sec = terms.matmulSecOf(update);
   point.updateSec += sec;
   LayerCollective sums;
   sums.sec = terms.sumSec(update);

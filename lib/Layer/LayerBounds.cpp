@@ -40,27 +40,27 @@ LayerBounds::LayerBounds(const LayerContext &context,
                          const std::vector<LayerFacts> &facts)
     : context(context), filter(filter), facts(facts) {
   for (size_t kind = 0; kind < facts.size(); ++kind)
-    floors.push_back(floorOf(static_cast<int>(kind)));
+    bounds.push_back(boundOf(static_cast<int>(kind)));
 }
 
-/// Products at the best rate and rows at full bandwidth, cut over everything.
-LayerBounds::Floor LayerBounds::floorOf(int number) const {
+/// Matmuls at the best rate and rows at full bandwidth, cut over everything.
+LayerBounds::Bound LayerBounds::boundOf(int number) const {
   const LayerKind &kind = context.step->kinds[number];
   Device device = context.machine->perRank().device;
   const Profile &profile = context.profile;
   const KernelTraffic &traffic =
       facts[number]
           .traffic[static_cast<size_t>(kernelStyleOf(profile, device))];
-  Floor floor;
+  Bound bound;
   for (auto [i, op] : llvm::enumerate(kind.ops)) {
-    if (op.view || traffic.ops[i].inProduct)
+    if (op.view || traffic.ops[i].inMatmul)
       continue;
     if (op.work.matmulFlops > 0) {
       MatmulShape huge{1, 1 << 17, 1 << 17, 1 << 17, op.isGrouped()};
       double rate = huge.flops() / matmulSec(device, profile, huge, op.type, 2);
-      floor.seconds += op.work.matmulFlops / rate;
+      bound.seconds += op.work.matmulFlops / rate;
     } else if (op.work.attentionFlops > 0) {
-      floor.seconds +=
+      bound.seconds +=
           attentionSec(device, profile,
                        {op.work.attentionFlops, 0, op.headSize, op.scores,
                         op.type, op.phase != LayerPhase::Forward});
@@ -69,13 +69,13 @@ LayerBounds::Floor LayerBounds::floorOf(int number) const {
       for (auto [value, moves] : llvm::zip(op.results, traffic.ops[i].writes))
         if (moves && kind.values[value].gradientOf < 0)
           bytes += kind.values[value].bytes();
-      floor.seconds += rowSec(device, profile, bytes, 0);
+      bound.seconds += rowSec(device, profile, bytes, 0);
     }
   }
   if (kind.input >= 0 &&
       llvm::is_contained(kind.values[kind.input].classes, IndexClass::Batch))
-    floor.inputBytes = kind.values[kind.input].bytes();
-  return floor;
+    bound.inputBytes = kind.values[kind.input].bytes();
+  return bound;
 }
 
 /// Ranks that share a layer and the part of the batch that they work on.
@@ -104,10 +104,10 @@ LayerQuery LayerBounds::idealQuery(int kind, int axis, Group group) const {
   return query;
 }
 
-/// The kind with put-off weight gradients that take no time.
-static LayerKind withoutPutOff(LayerKind kind) {
+/// The kind with deferred weight gradients that take no time.
+static LayerKind withoutDeferred(LayerKind kind) {
   for (LayerOp &op : kind.ops)
-    op.view |= op.isPutOff;
+    op.view |= op.isDeferred;
   return kind;
 }
 
@@ -143,7 +143,7 @@ double LayerBounds::ideal(Part part, int kind, int axis, Group group,
     return 0;
   LayerKind own = withoutBeside(context.step->kinds[kind], facts[kind]);
   if (part == Part::Rest)
-    own = withoutPutOff(std::move(own));
+    own = withoutDeferred(std::move(own));
   LayerTerms terms(context, query, own, facts[kind]);
   LayerSolution solution = solveIdeal(terms, axis);
   double sequences = double(query.key.microBatch) * shares;
@@ -181,7 +181,7 @@ double LayerBounds::bound(Part part, const TableKey &key) {
 }
 
 double LayerBounds::seconds(const TableKey &key) {
-  double least = floors[key.kind].seconds * partOf(key, context.step->batch);
+  double least = bounds[key.kind].seconds * partOf(key, context.step->batch);
   return std::max(least, bound(Part::All, key)) * kBestRate;
 }
 
@@ -273,7 +273,7 @@ KeptCurve LayerBounds::kept(const TableKey &key) {
   return curve;
 }
 
-/// Gradients of a kind that put-off weight gradients read, as far as they grow
+/// Gradients of a kind that deferred weight gradients read, as far as they grow
 /// with the batch; views of one value count once, by the largest part that is
 /// read.
 static double readLate(const LayerKind &kind) {
@@ -289,12 +289,12 @@ static double readLate(const LayerKind &kind) {
         sources[sourceOf(operand)] = sourceOf(op.results[0]);
   std::map<int, double> bytes;
   for (const LayerOp &op : kind.ops) {
-    if (!op.isPutOff || op.view)
+    if (!op.isDeferred || op.view)
       continue;
     for (int operand : op.operands) {
       const LayerValue &value = kind.values[operand];
       bool isMade = value.producer < 0 ? operand == kind.outputGradient
-                                       : !kind.ops[value.producer].isPutOff;
+                                       : !kind.ops[value.producer].isDeferred;
       if (value.forward || !isMade ||
           !llvm::is_contained(value.classes, IndexClass::Batch))
         continue;
@@ -308,13 +308,13 @@ static double readLate(const LayerKind &kind) {
   return sum;
 }
 
-double LayerBounds::putOffBytes(const TableKey &key) {
-  auto [it, isNew] = putOff.try_emplace(key.kind, 0);
+double LayerBounds::deferredBytes(const TableKey &key) {
+  auto [it, isNew] = deferred.try_emplace(key.kind, 0);
   if (isNew)
     it->second = readLate(context.step->kinds[key.kind]);
   return it->second * partOf(key, context.step->batch);
 }
 
 double LayerBounds::savedBytes(const TableKey &key) const {
-  return floors[key.kind].inputBytes * partOf(key, context.step->batch);
+  return bounds[key.kind].inputBytes * partOf(key, context.step->batch);
 }

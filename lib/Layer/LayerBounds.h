@@ -7,7 +7,7 @@
 
 namespace kerf {
 
-/// The best rate of products is taken at a large shape, where the last wave of
+/// The best rate of matmuls is taken at a large shape, where the last wave of
 /// tiles is not full: up to 148 of 524288 / 148 waves' tiles may be missing. No
 /// shape is faster than this makes it.
 constexpr double kBestRate = 1 - 3e-4;
@@ -44,12 +44,12 @@ public:
   double savedBytes(const TableKey &key) const;
   /// Seconds of making again what is not saved.
   KeptCurve kept(const TableKey &key);
-  /// Bytes of gradients that weight gradients read: where these are put off,
+  /// Bytes of gradients that weight gradients read: where these are deferred,
   /// programs keep them besides what is saved.
-  double putOffBytes(const TableKey &key);
+  double deferredBytes(const TableKey &key);
   /// Elements of parameters, and seconds by elements; unless `priced`, the
   /// seconds of any number of them, which is cheaper.
-  StateFloor parameters(const TableKey &key, bool priced);
+  StateBound parameters(const TableKey &key, bool priced);
 
   /// value <= seconds + price x elements, of one sequence.
   struct Line {
@@ -58,14 +58,14 @@ public:
 
 private:
   /// What no layout can beat, per whole batch on one device.
-  struct Floor {
+  struct Bound {
     double seconds = 0;    ///< forward and backward
     double inputBytes = 0; ///< of the layer's input
   };
   const LayerContext &context;
   const OptionFilter &filter;
   const std::vector<LayerFacts> &facts;
-  std::vector<Floor> floors; ///< by kind
+  std::vector<Bound> bounds; ///< by kind
   /// All seconds, or those that are no weight gradient's.
   enum class Part { All, Rest };
   /// Seconds per sequence that no layout on one axis can beat: by part, kind,
@@ -74,7 +74,7 @@ private:
 
   /// Of one sequence on one rank, by kind and whether rows travel to experts.
   std::map<std::pair<int, bool>, KeptCurve> curves;
-  std::map<int, double> putOff; ///< of the whole batch, by kind
+  std::map<int, double> deferred; ///< of the whole batch, by kind
 
   /// Parameters on a rank, lines of the tensor axis alone and of all axes.
   struct State {
@@ -91,15 +91,15 @@ private:
   /// By kind, group and shares: `expertLines`.
   std::map<std::array<int64_t, 4>, std::vector<Line>> experts;
 
-  /// What the shapes of products cost at least beyond the best rate, seconds.
+  /// What the shapes of matmuls cost at least beyond the best rate, seconds.
   struct Shapes {
     double allSec = 0;
-    double restSec = 0; ///< of products that are no weight gradient's
+    double restSec = 0; ///< of matmuls that are no weight gradient's
   };
   /// By kind, micro-batch and ranks of each axis.
   std::map<std::array<int64_t, 5>, Shapes> shapes;
 
-  Floor floorOf(int kind) const;
+  Bound boundOf(int kind) const;
   std::vector<double> weightsOf(const TableKey &key, double part) const;
   LayerKind weighted(int number, llvm::ArrayRef<double> weights) const;
   std::vector<Line> linesOf(int axis, Group group, const LayerKind &kind,

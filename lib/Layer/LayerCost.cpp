@@ -93,7 +93,7 @@ public:
     point.boundaryBytes = boundaryBytes(kind.input, kind.output);
     point.boundaryGradientBytes =
         boundaryBytes(kind.outputGradient, kind.inputGradient);
-    point.putOffCopySec = putOffCopySec(terms, point.boundaryGradientBytes);
+    point.deferredCopySec = deferredCopySec(terms, point.boundaryGradientBytes);
     double fixed = 0;
     for (const TimeParts *parts :
          {&point.forward, &point.backward, &point.recompute})
@@ -182,7 +182,7 @@ private:
               op, time);
       bool launch = terms.traffic.ops[i].launch;
       point.kernels += launch;
-      if (op.isPutOff)
+      if (op.isDeferred)
         point.weightGradientSec += time.seconds;
       point.workspaceSec += time.workspaceSec;
       point.addingSec += terms.addingSec(i, layout);
@@ -212,7 +212,7 @@ private:
         continue;
       addReaders(axis, v, facts.forwardReaders[v], false);
       addReaders(axis, v, facts.backwardReaders[v], true);
-      addPutOff(axis, v, facts.backwardReaders[v]);
+      addDeferred(axis, v, facts.backwardReaders[v]);
       if (kind.values[v].gradientOf >= 0)
         addGradient(axis, v);
       if (isKept(v) && layout.axes[axis].kept[v] >= 0)
@@ -226,12 +226,12 @@ private:
 
   /// Enters a collective into the account.
   void note(int axis, const Exchange &exchange, bool perStep,
-            bool whenPutOff = false, unsigned others = 0) {
+            bool whenDeferred = false, unsigned others = 0) {
     if (account)
       account->push_back({static_cast<InnerAxis>(axis), others, exchange.kind,
                           exchange.bytes, terms.secOf(axis, others, exchange),
                           /*pieceSec=*/0, /*ofExperts=*/false, perStep,
-                          whenPutOff, exchange.times});
+                          whenDeferred, exchange.times});
   }
 
   void note(int axis, AxisState from, AxisState to, const Moving &what,
@@ -456,8 +456,8 @@ private:
       }
   }
 
-  /// The state in which put-off readers get a value. A layer is given gradients
-  /// as the next one makes them, where that is smaller.
+  /// The state in which deferred readers get a value. A layer is given
+  /// gradients as the next one makes them, where that is smaller.
   AxisState handedState(int axis, int value) const {
     const AxisLayout &own = layout.axes[axis];
     if (kind.values[value].forward && kind.values[value].param < 0)
@@ -471,16 +471,16 @@ private:
     return isSmaller ? made : given;
   }
 
-  /// What put-off readers of a value exchange once more: they run in a function
-  /// of their own, to which the value comes as it was made or kept.
-  void addPutOff(int axis, int value, llvm::ArrayRef<int> readers) {
+  /// What deferred readers of a value exchange once more: they run in a
+  /// function of their own, to which the value comes as it was made or kept.
+  void addDeferred(int axis, int value, llvm::ArrayRef<int> readers) {
     const AxisLayout &own = layout.axes[axis];
     AxisState from = handedState(axis, value);
     std::set<AxisState> others, late;
     for (int reader : readers)
       for (auto [k, operand] : llvm::enumerate(kind.ops[reader].operands))
         if (operand == value)
-          (kind.ops[reader].isPutOff ? late : others)
+          (kind.ops[reader].isDeferred ? late : others)
               .insert(own.ops[reader].operands[k]);
     if (others.empty())
       return;
@@ -489,8 +489,8 @@ private:
       if (others.count(to)) {
         if (auto exchange = terms.convertBy(
                 axis, from, to, terms.movingOf(value, layout, axis)))
-          note(axis, *exchange, false, /*whenPutOff=*/true);
-        point.putOffCommSec[axis] += convert(axis, value, from, to);
+          note(axis, *exchange, false, /*whenDeferred=*/true);
+        point.deferredCommSec[axis] += convert(axis, value, from, to);
       }
   }
 

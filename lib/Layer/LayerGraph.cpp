@@ -9,7 +9,7 @@
 // between).
 //
 // Example: y = x w with x cut in tokens over 4 ranks, w in outputs. Option n of
-// the product needs x replicated: the pair table of (state of x, option) holds
+// the matmul needs x replicated: the pair table of (state of x, option) holds
 // an all-gather there, 0 for option `tokens`, whose result then is cut in
 // tokens.
 //
@@ -219,12 +219,12 @@ private:
   }
   double steps() const { return double(query.microBatches); }
 
-  /// Products in the update, and their sums over ranks.
+  /// Matmuls in the update, and their sums over ranks.
   void addGramUpdate(int p, const StateVariable &weight) {
     out.graph.addTable({weight.variable}, [&](const std::vector<int> &s) {
       GramUpdate update =
           terms.gramUpdate(p, layout, axis(), weight.states[s[0]]);
-      return toPicoseconds(terms.productSec(update) / steps()) +
+      return toPicoseconds(terms.matmulSecOf(update) / steps()) +
              comm(terms.sumSec(update) / steps());
     });
   }

@@ -2,16 +2,15 @@
 //
 // Problem: the time of row ops is that of their bytes, and which bytes move is
 // decided by a later stage, `fuse`: chains become kernels, readers of one
-// tensor share one, products of GPUs end in what follows them, and parts are
+// tensor share one, matmuls of GPUs end in what follows them, and parts are
 // computed where they are joined.
-// Idea: play that stage on the ops of a kind, uncut, and note for each op which
-// of its operands and results move. So times stay functions of an op and its
-// option; that kernels come apart where a collective stands between their ops
-// is left out.
-// Steps: each pass is a body of nodes as in Sketch.h; epilogues; groups;
-// in a group the first reader of a tensor pays for it, and only what others
-// read is written. Weight gradients pay last, since they may be put off.
-// Cost: (ops)^2 per pass, once per kind.
+// Idea: simulate that stage on the ops of a kind, uncut, and note for each op
+// which of its operands and results move. So times stay functions of an op and
+// its option; that kernels come apart where a collective stands between their
+// ops is left out. Steps: each pass is a body of nodes as in Sketch.h;
+// epilogues; groups; in a group the first reader of a tensor pays for it, and
+// only what others read is written. Weight gradients pay last, since they may
+// be deferred. Cost: (ops)^2 per pass, once per kind.
 //
 //   n = rms_norm x; dx = rms_norm_backward x, w, dn; dw =
 //   rms_norm_weight_gradient x, dn: in the backward pass one kernel; the first
@@ -34,11 +33,10 @@ KernelStyle kerf::kernelStyleOf(const Profile &profile, const Device &device) {
     return KernelStyle::Chains;
   if (device.target != BackendTarget::Cuda)
     return KernelStyle::Joined;
-  return hasGeluProducts(device.arch) ? KernelStyle::Gelu
-                                      : KernelStyle::RowSums;
+  return hasGeluMatmuls(device.arch) ? KernelStyle::Gelu : KernelStyle::RowSums;
 }
 
-/// A constant or an index: each reader makes it again.
+/// A constant or an index: each reader recomputes it.
 static bool isSource(const LayerOp &op) { return op.operands.empty(); }
 
 namespace {
@@ -129,11 +127,11 @@ private:
     joinPass([&](const LayerOp &op) { return !isForward(op); }, true);
   }
 
-  /// True for the scale of a product in 8 bits: GPUs multiply by it on the way.
+  /// True for the scale of a matmul in 8 bits: GPUs multiply by it on the way.
   bool isScale(const LayerOp &op) const {
-    const LayerOp *product =
-        style >= KernelStyle::RowSums ? scaledProduct(kind, op) : nullptr;
-    return product && kind.values[product->operands[0]].elementBytes == 1;
+    const LayerOp *matmul =
+        style >= KernelStyle::RowSums ? scaledMatmul(kind, op) : nullptr;
+    return matmul && kind.values[matmul->operands[0]].elementBytes == 1;
   }
 
   template <typename Pred> void joinPass(Pred isIn, bool isLast) {
@@ -178,12 +176,12 @@ private:
     body.nodes.push_back(needed);
   }
 
-  /// Until a node says otherwise an op is in a product, or it is a source.
+  /// Until a node says otherwise an op is in a matmul, or it is a source.
   void forget(const LayerOp &op, KernelTraffic::Op &own) {
     own.reads.assign(op.operands.size(), false);
     own.writes.assign(op.results.size(), false);
     own.launch = false;
-    own.inProduct = !op.view && !isSource(op);
+    own.inMatmul = !op.view && !isSource(op);
     if (!op.view)
       for (int value : op.results)
         out.inMemory[value] = false;
@@ -206,7 +204,7 @@ private:
     const Node &node = body.nodes[at];
     const LayerOp &op = *node.op;
     KernelTraffic::Op &own = out.ops[node.op - kind.ops.data()];
-    own.inProduct = false;
+    own.inMatmul = false;
     own.launch = !op.view && groups[at] == int(at);
     for (auto [value, moves] : llvm::zip(op.operands, own.reads))
       moves = !isMadeBySource(value) && known.insert(value).second;

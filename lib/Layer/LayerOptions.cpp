@@ -39,7 +39,7 @@ bool kerf::isForAttention(const LayerKind &kind, int value) {
 }
 
 bool kerf::isRowOp(const LayerOp &op) {
-  return op.work.products() == 0 && op.maps.empty() && !op.view && !op.alone;
+  return op.work.matmuls() == 0 && op.maps.empty() && !op.view && !op.alone;
 }
 
 /// Of padded parts that are added.
@@ -125,7 +125,7 @@ bool kerf::isMadeInJoin(const LayerKind &kind, int value) {
   return isRowOp(op) && !op.operands.empty() && !sums && hasOneReader(kind, op);
 }
 
-const LayerOp *kerf::scaledProduct(const LayerKind &kind, const LayerOp &op) {
+const LayerOp *kerf::scaledMatmul(const LayerKind &kind, const LayerOp &op) {
   if (op.name != "mul" || op.operands.size() != 2)
     return nullptr;
   auto makerOf = [&](int value) -> const LayerOp * {
@@ -133,15 +133,15 @@ const LayerOp *kerf::scaledProduct(const LayerKind &kind, const LayerOp &op) {
     return producer < 0 ? nullptr : &kind.ops[producer];
   };
   int value = op.operands[0];
-  const LayerOp *product = makerOf(value), *scale = makerOf(op.operands[1]);
+  const LayerOp *matmul = makerOf(value), *scale = makerOf(op.operands[1]);
   bool isScalar = scale && scale->name == "broadcast" &&
                   kind.values[scale->operands[0]].shape.empty();
   auto readers = llvm::count_if(kind.ops, [&](const LayerOp &reader) {
     return llvm::is_contained(reader.operands, value);
   });
   bool isScaled =
-      isScalar && product && product->work.matmulFlops > 0 && readers == 1;
-  return isScaled ? product : nullptr;
+      isScalar && matmul && matmul->work.matmulFlops > 0 && readers == 1;
+  return isScaled ? matmul : nullptr;
 }
 
 /// True when attention makes a value, perhaps as heads: it writes in place.
@@ -257,7 +257,7 @@ void LayerFacts::findHome(const LayerKind &kind) {
   };
   bool isBeside = false; // the backward pass has such ops
   for (size_t i = 0; i < count; ++i)
-    isBeside |= beside[i] && !isForward(i) && !kind.ops[i].isPutOff;
+    isBeside |= beside[i] && !isForward(i) && !kind.ops[i].isDeferred;
   bringsHome.resize(count);
   besideHome.resize(count);
   bool isFollowed = false;
@@ -514,7 +514,7 @@ static bool isMadeElsewhere(const LayerKind &kind, int value) {
 
 static void addPassing(const LayerKind &kind, const LayerOp &op,
                        std::vector<OpOption> &options) {
-  if (op.work.products() > 0)
+  if (op.work.matmuls() > 0)
     return;
   auto pending = [&](llvm::ArrayRef<unsigned> operands) {
     OpOption option = replicated(op);
@@ -554,7 +554,7 @@ static std::vector<OpOption> makeOptions(const LayerKind &kind,
         continue;
       // Only ops that pass rows on take them as long as they are.
       if (outer >= kRaggedOuter
-              ? sums || op.work.products() > 0
+              ? sums || op.work.matmuls() > 0
               : sizes[f] % (outer * ranks * op.factors[f].granule) != 0)
         continue;
       options.push_back(cutting(op, {f}, outer, sums));

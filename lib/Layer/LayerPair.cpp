@@ -8,12 +8,12 @@
 // that travels, so it also knows the maker of that value. Time of ops and price
 // of bytes depend on both states of one variable only.
 //
-// Example: y = x w on axes of 2 and 2. The product's states are pairs of
+// Example: y = x w on axes of 2 and 2. The matmul's states are pairs of
 // options, (rows, outputs) among them; its unary table has the time of a
 // quarter. The gather of x over the second axis moves half the bytes for pairs
 // whose first part cuts x in rows.
 //
-// Cost: tables of products of states: small layers only, or what bounds leave.
+// Cost: tables of matmuls of states: small layers only, or what bounds leave.
 //
 //===----------------------------------------------------------------------===//
 

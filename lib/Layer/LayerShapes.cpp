@@ -1,7 +1,7 @@
-//===- LayerShapes.cpp - what no layout saves of products' shapes ---------===//
+//===- LayerShapes.cpp - what no layout saves of matmuls' shapes ----------===//
 //
-// Problem: bounds take products at the best rate, since layouts are not known.
-// Parts of products are slower: waves and tiles that are not full, short sums.
+// Problem: bounds take matmuls at the best rate, since layouts are not known.
+// Parts of matmuls are slower: waves and tiles that are not full, short sums.
 //
 // Idea: an op has few ways to be cut by all axes together, one factor or none
 // on each. Of each op the least that one of them takes beyond the best rate is
@@ -9,13 +9,13 @@
 // those at the best rate and of what is beyond, so this adds to a bound of the
 // former:
 //
-//   layout >= least(best rate + traffic) + sum over products of
+//   layout >= least(best rate + traffic) + sum over matmuls of
 //             min over their cuts (seconds - seconds at the best rate)
 //
-// Example: on 4 ranks a product takes 2.2 s cut in rows and 2.5 s cut along its
+// Example: on 4 ranks a matmul takes 2.2 s cut in rows and 2.5 s cut along its
 // sum, at the best rate 2 s; whole it takes 8.1 s of 8 s. Then 0.1 s is beyond.
 //
-// Cost: tens of shapes per product and key, strides of groups aside.
+// Cost: tens of shapes per matmul and key, strides of groups aside.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +44,7 @@ static bool mayCut(InnerAxis axis, const LayerFactor &factor, int64_t size,
   return false;
 }
 
-/// Seconds of a product beyond the best rate, at least, however the axes from
+/// Seconds of a matmul beyond the best rate, at least, however the axes from
 /// `axis` on cut it besides.
 static double leastBeyond(const LayerTerms &terms, int index, double rate,
                           llvm::SmallVectorImpl<int64_t> &cuts, int axis) {
@@ -53,7 +53,7 @@ static double leastBeyond(const LayerTerms &terms, int index, double rate,
     double flops = op.work.matmulFlops;
     for (int64_t cut : cuts)
       flops /= double(cut);
-    return terms.productSec(index, cuts) - kBestRate * flops / rate;
+    return terms.matmulSecOf(index, cuts) - kBestRate * flops / rate;
   }
   double least = leastBeyond(terms, index, rate, cuts, axis + 1);
   if (!terms.has(axis))
@@ -91,7 +91,7 @@ const LayerBounds::Shapes &LayerBounds::shapesOf(const TableKey &key) {
     llvm::SmallVector<int64_t, 8> cuts = terms.cutsOf(i, {}, -1);
     double beyond = leastBeyond(terms, i, terms.bestRate(op), cuts, 0);
     sum.allSec += beyond;
-    if (!op.isPutOff)
+    if (!op.isDeferred)
       sum.restSec += beyond;
   }
   return sum;

@@ -108,11 +108,11 @@ struct Between {
   double gain() const {
     double less = fast.elements - small.elements;
     double slower = small.seconds - fast.seconds;
-    double dearer = small.line.price - fast.line.price;
+    double extra = small.line.price - fast.line.price;
     if (less <= 1e-6 * fast.elements || slower <= 1e-6 * fast.seconds ||
-        dearer <= 0)
+        extra <= 0)
       return 0;
-    double meet = (small.line.value - fast.line.value) / dearer;
+    double meet = (small.line.value - fast.line.value) / extra;
     double bound = fast.line.value - fast.line.price * meet;
     double way = fast.seconds + (fast.elements - meet) * slower / less;
     return bound > 0 ? way / bound - 1 : HUGE_VAL;
@@ -121,8 +121,8 @@ struct Between {
 } // namespace
 
 /// Solves an axis, to which 1/shares of the ops is charged, under prices of an
-/// element (a byte of `kind`'s weights): free, so dear that none is held in
-/// vain, and between known points, where that may raise the bound most.
+/// element (a byte of `kind`'s weights): free, at a price at which none is held
+/// in vain, and between known points, where that may raise the bound most.
 std::vector<LayerBounds::Line> LayerBounds::linesOf(int axis, Group group,
                                                     const LayerKind &kind,
                                                     int number,
@@ -331,19 +331,19 @@ LayerBounds::State &LayerBounds::stateOf(const TableKey &key, bool priced) {
   return state;
 }
 
-StateFloor LayerBounds::parameters(const TableKey &key, bool priced) {
+StateBound LayerBounds::parameters(const TableKey &key, bool priced) {
   const State &state = stateOf(key, priced);
-  StateFloor floor{state.denseElements, state.expertElements, {}};
+  StateBound least{state.denseElements, state.expertElements, {}};
   double scale = kBestRate * scaleOf(key, kTensor);
   llvm::SmallVector<Line, 16> lines = {{0, seconds(key)}};
   for (const Line &line : state.lines)
     lines.push_back({line.price * scale, line.value * scale});
-  floor.seconds =
-      highest<Line>(lines, floor.denseElements + floor.expertElements);
-  floor.restSec = bound(Part::Rest, key) * kBestRate;
+  least.seconds =
+      highest<Line>(lines, least.denseElements + least.expertElements);
+  least.restSec = bound(Part::Rest, key) * kBestRate;
   const Shapes &shapes = shapesOf(key);
-  floor.restSec += shapes.restSec;
-  for (auto &[elements, seconds] : floor.seconds)
+  least.restSec += shapes.restSec;
+  for (auto &[elements, seconds] : least.seconds)
     seconds += shapes.allSec;
-  return floor;
+  return least;
 }

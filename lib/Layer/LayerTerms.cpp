@@ -163,7 +163,7 @@ static MatmulShape shapeOf(const LayerOp &op, llvm::ArrayRef<double> sizes) {
   return shape;
 }
 
-/// A product for each expert, of any number of rows. Experts are what the rows'
+/// A matmul for each expert, of any number of rows. Experts are what the rows'
 /// owners are in the op's map.
 static MatmulShape groupedShapeOf(const LayerOp &op,
                                   llvm::ArrayRef<double> sizes) {
@@ -174,7 +174,7 @@ static MatmulShape groupedShapeOf(const LayerOp &op,
   return shape;
 }
 
-/// What the rows of an expert are in its product: summed over in gradients of
+/// What the rows of an expert are in its matmul: summed over in gradients of
 /// weights, of which there is one per expert, else rows of the result.
 static double &groupedRows(const LayerOp &op, MatmulShape &shape) {
   bool isGradient = llvm::any_of(op.maps[0].to, [&](unsigned owner) {
@@ -186,7 +186,7 @@ static double &groupedRows(const LayerOp &op, MatmulShape &shape) {
 /// True for a gather of rows: a factor of one operand alone is neither in a
 /// result nor summed over.
 static bool looksUp(const LayerOp &op) {
-  if (op.work.products() > 0 || op.work.vectorFlops > 0 || !op.maps.empty())
+  if (op.work.matmuls() > 0 || op.work.vectorFlops > 0 || !op.maps.empty())
     return false;
   for (unsigned f = 0; f < op.factors.size(); ++f) {
     auto hasIt = [f](const TensorFactors &dims) { return has(dims, f); };
@@ -296,7 +296,7 @@ double LayerTerms::orderBytes(const LayerOp &op,
          (op.phase == LayerPhase::Forward ? kSortedForward : kSortedBackward);
 }
 
-double LayerTerms::productSec(int index, llvm::ArrayRef<int64_t> cuts) const {
+double LayerTerms::matmulSecOf(int index, llvm::ArrayRef<int64_t> cuts) const {
   const LayerOp &op = kind.ops[index];
   double flops = op.work.matmulFlops;
   llvm::SmallVector<double, 8> sizes;
@@ -368,9 +368,9 @@ double LayerTerms::addingSec(int index, const LayerLayout &layout) const {
   double moved = movedBytes(index, layout, -1, nullptr, false, scale);
   double more = tensorBytes(index, true, 0, layout, -1, nullptr);
   double rate = device.memoryBytesPerSec * device.efficiency.memory;
-  double product = productSec(index, cuts);
-  return std::max(product, (moved + more) / rate) -
-         std::max(product, moved / rate);
+  double matmul = matmulSecOf(index, cuts);
+  return std::max(matmul, (moved + more) / rate) -
+         std::max(matmul, moved / rate);
 }
 
 bool LayerTerms::sharesAgain(int op, size_t operand,
@@ -424,7 +424,7 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
                          (1 + facts.copiedReads[index]) * times * bytes, 0)
                 : 0};
   }
-  if (op.view || (traffic.ops[index].inProduct && !again))
+  if (op.view || (traffic.ops[index].inMatmul && !again))
     return {};
   auto cuts = cutsOf(index, layout, axis);
   if (option && option->factor >= 0)
@@ -460,7 +460,7 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
   if (op.work.matmulFlops > 0) {
     if (query.ideal)
       return {WorkKind::Matmul, op.work.matmulFlops / scale / bestRate(op)};
-    return {WorkKind::Matmul, std::max(productSec(index, cuts),
+    return {WorkKind::Matmul, std::max(matmulSecOf(index, cuts),
                                        moved / (device.memoryBytesPerSec *
                                                 device.efficiency.memory))};
   }

@@ -1,4 +1,4 @@
-//===- RecomputationPoints.cpp - what to recompute in the backward pass --===//
+//===- RecomputationPoints.cpp - what to recompute in the backward pass ---===//
 //
 // Problem: a fixed layout; which forward values are kept, which recomputed from
 // kept ones? Under a price of kept bytes this is a sum of tables over values
@@ -8,7 +8,7 @@
 // below the line between their neighbours are found first.
 //
 // Example: gelu(x w) with x kept. Points: keep both results (0 s, 8 units);
-// make gelu again (bytes of a row kernel, 4 units); make the product again too.
+// recompute gelu (bytes of a row kernel, 4 units); recompute the matmul, too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -264,7 +264,7 @@ private:
       all &= again || isOutput || !needed(op);
       std::string name = op.name;
       size_t dot = op.weight.rfind('.');
-      if (op.work.products() > 0 && dot != std::string::npos)
+      if (op.work.matmuls() > 0 && dot != std::string::npos)
         name = op.weight.substr(op.weight.rfind('.', dot - 1) + 1,
                                 dot - op.weight.rfind('.', dot - 1) - 1);
       if (again && !llvm::is_contained(names, name))

@@ -549,11 +549,11 @@ KeptCurve SolvedTables::lowerBoundKept(const TableKey &key) {
   return state->bounds->kept(alike(key));
 }
 
-double SolvedTables::lowerBoundPutOffBytes(const TableKey &key) {
-  return state->bounds->putOffBytes(key);
+double SolvedTables::lowerBoundDeferredBytes(const TableKey &key) {
+  return state->bounds->deferredBytes(key);
 }
 
-StateFloor SolvedTables::lowerBoundState(const TableKey &key) {
+StateBound SolvedTables::lowerBoundState(const TableKey &key) {
   return state->bounds->parameters(alike(key), state->isPriced(key.kind));
 }
 

@@ -136,7 +136,7 @@ void kerf::cluster::setDefaultReserve(Device &device) {
 // Efficiency
 //===----------------------------------------------------------------------===//
 
-/// The backward has five products for two and reaches 0.85 of the forward's
+/// The backward has five matmuls for two and reaches 0.85 of the forward's
 /// rate: fitted to published steps of runtimes with flash attention; within the
 /// range of Dao 2023 (arXiv 2307.08691), figures 5 and 6.
 static constexpr double kBackwardRatio = 0.85;
@@ -146,7 +146,7 @@ static void setDefaultAttention(Efficiency &result,
                                 const DeviceFamily *family) {
   bool isKnown = family && family->attention > 0;
   bool isBackwardKnown = family && family->attentionBackward > 0;
-  // A100 and H100 reach in attention half of what they reach in products.
+  // A100 and H100 reach in attention half of what they reach in matmuls.
   result.attention = isKnown ? family->attention : result.matmul / 2;
   result.sources["attention"] =
       isKnown ? family->attentionSource.str() : "assumed: half of 'matmul'";

@@ -79,7 +79,7 @@ static std::string problemOfRows(llvm::ArrayRef<std::pair<int64_t, double>> all,
   // Files have four digits.
   constexpr double kRounding = 1e-3;
   if (double(rows) * before < double(fewer) * part * (1 - kRounding))
-    return "a product of " + std::to_string(rows) +
+    return "a matmul of " + std::to_string(rows) +
            " rows would take less time than one of " + std::to_string(fewer);
   bool isLargest = llvm::all_of(all, [&](auto &p) { return p.second <= part; });
   return isLast && !isLargest ? "expected the largest part at the most rows"

@@ -174,7 +174,7 @@ static bool isPrefix(Operation *part) {
 
 /// Makes the op that computes a longer value put it into a named buffer, which
 /// gets room for what nobody reads, if that is little: the last rows of a
-/// padded product.
+/// padded matmul.
 bool Assigner::sinkPrefix(Operation *part, const Storage &storage) {
   Value base = part->getOperand(0), result = part->getResult(0);
   auto whole = typeOf(base);
@@ -193,11 +193,11 @@ bool Assigner::sinkPrefix(Operation *part, const Storage &storage) {
   return true;
 }
 
-/// True for a scale of a product: libraries want it at an address that 16
+/// True for a scale of a matmul: libraries want it at an address that 16
 /// divides, which a scalar among others has not.
 static bool isScale(Value value) {
   return typeOf(value).getRank() == 0 &&
-         llvm::any_of(value.getUsers(), llvm::IsaPred<spmd::ProductOp>);
+         llvm::any_of(value.getUsers(), llvm::IsaPred<spmd::FusedMatmulOp>);
 }
 
 /// Makes the op that computes what is renamed put it into a place.
@@ -352,15 +352,15 @@ void Assigner::assignCarry(RepeatOp repeat, unsigned index) {
   map.carries[repeat][index] = carry;
 }
 
-/// A product adds its result to the part that is there already.
+/// A matmul adds its result to the part that is there already.
 void Assigner::assignSum(Operation *sum) {
-  Operation *product = spmd::productSummedInPlace(sum);
-  Storage storage = product ? map.values[sum->getOperand(0)] : Storage();
-  if (!product || !sink(sum->getOperand(1), storage))
+  Operation *matmul = spmd::matmulSummedInPlace(sum);
+  Storage storage = matmul ? map.values[sum->getOperand(0)] : Storage();
+  if (!matmul || !sink(sum->getOperand(1), storage))
     return;
   map.values[sum->getResult(0)] = storage;
   map.inPlace.insert(sum);
-  map.accumulating.insert(product);
+  map.accumulating.insert(matmul);
 }
 
 void Assigner::assignBody(RepeatOp repeat) {
@@ -459,9 +459,9 @@ Storage Assigner::lengthen(Operation *pad) {
   return storage;
 }
 
-/// The product that alone makes a value, perhaps stacked by a repeat, and that
+/// The matmul that alone makes a value, perhaps stacked by a repeat, and that
 /// nothing else reads; or null. A prefix has no room in a stack.
-static Operation *soleProduct(Value value, bool inStack = false) {
+static Operation *soleMatmul(Value value, bool inStack = false) {
   if (!value.hasOneUse())
     return nullptr;
   if (auto repeat = value.getDefiningOp<RepeatOp>()) {
@@ -469,14 +469,13 @@ static Operation *soleProduct(Value value, bool inStack = false) {
     unsigned carries = repeat.getInits().size();
     return index < carries
                ? nullptr
-               : soleProduct(repeat.getYield().getStacked()[index - carries],
-                             /*inStack=*/true);
+               : soleMatmul(repeat.getYield().getStacked()[index - carries],
+                            /*inStack=*/true);
   }
   Operation *def = value.getDefiningOp();
   if (isView(def, ViewKind::Part))
-    return !inStack && isPrefix(def) ? soleProduct(def->getOperand(0))
-                                     : nullptr;
-  return spmd::summingProduct(value);
+    return !inStack && isPrefix(def) ? soleMatmul(def->getOperand(0)) : nullptr;
+  return spmd::summingMatmul(value);
 }
 
 /// The kernel that makes a value which nothing else reads, if that is all that
@@ -505,7 +504,7 @@ static bool addsRows(spmd::FusedOp kernel) {
 /// The gradient of a table whose rows are looked up is summed over
 /// micro-batches where it rests: a kernel then touches the rows of its tokens
 /// alone. The gradient of a head that is the same table is there before, by its
-/// product or, where that is summed over ranks first, by a kernel.
+/// matmul or, where that is summed over ranks first, by a kernel.
 bool Assigner::assignTable(spmd::AccumulateOp accumulate,
                            const Storage &target) {
   spmd::FusedOp kernel = soleKernel(accumulate.getValue());
@@ -527,9 +526,9 @@ bool Assigner::assignTable(spmd::AccumulateOp accumulate,
       }
     if (!rows)
       return false;
-    Operation *product = soleProduct(other);
-    if (product && sink(other, target))
-      map.accumulating.insert(product);
+    Operation *matmul = soleMatmul(other);
+    if (matmul && sink(other, target))
+      map.accumulating.insert(matmul);
     else
       map.besideTables[accumulate] = other;
     map.tables[accumulate] = rows;
@@ -542,20 +541,20 @@ bool Assigner::assignTable(spmd::AccumulateOp accumulate,
   return true;
 }
 
-/// A gradient that a product makes is summed over micro-batches by the product
+/// A gradient that a matmul makes is summed over micro-batches by the matmul
 /// itself: one buffer less, and nothing to add afterwards.
 void Assigner::assignAccumulator(spmd::AccumulateOp accumulate) {
   if (program.getMicroBatches() < 2)
     return;
   Storage storage{map.symbols[accumulate.getTarget()], 0, 0,
                   denseStrides(typeOf(accumulate.getValue()).getShape())};
-  Operation *product = soleProduct(accumulate.getValue());
-  if (assignTable(accumulate, storage) || !product)
+  Operation *matmul = soleMatmul(accumulate.getValue());
+  if (assignTable(accumulate, storage) || !matmul)
     return;
   if (!sink(accumulate.getValue(), storage))
     return;
   map.inPlace.insert(accumulate);
-  map.accumulating.insert(product);
+  map.accumulating.insert(matmul);
 }
 
 void Assigner::assignFunction(spmd::FuncOp func) {

@@ -229,8 +229,8 @@ LogicalResult CommandBuilder::buildOp(Operation &op) {
   if (spmd::isExchange(&op) || isa<spmd::WaitOp, spmd::SliceOwnOp, spmd::SendOp,
                                    spmd::RecvOp, spmd::GatherParamOp>(op))
     return buildCommunication(&op);
-  if (auto product = dyn_cast<spmd::ProductOp>(op))
-    return buildProduct(product);
+  if (auto matmul = dyn_cast<spmd::FusedMatmulOp>(op))
+    return buildFusedMatmul(matmul);
   return op.emitOpError("has no command, expected a kernel, a library op or "
                         "communication");
 }

@@ -11,13 +11,13 @@ int64_t CommandBuilder::workspaceBytes(exec::Opcode opcode,
                         values.data(), options.workers);
 }
 
-/// A product that sums over micro-batches sets its result in the first and adds
+/// A matmul that sums over micro-batches sets its result in the first and adds
 /// to it in the others; `accumulate` is the place of the attribute that says
 /// which.
-void CommandBuilder::addProduct(exec::Opcode opcode, Operation *op,
-                                llvm::SmallVector<int64_t> values,
-                                llvm::ArrayRef<PlannedOperand> operands,
-                                unsigned accumulate) {
+void CommandBuilder::addMatmulCommand(exec::Opcode opcode, Operation *op,
+                                      llvm::SmallVector<int64_t> values,
+                                      llvm::ArrayRef<PlannedOperand> operands,
+                                      unsigned accumulate) {
   llvm::StringRef name = exec::stringifyOpcode(opcode);
   bool accumulates = map.accumulating.contains(op);
   if (!accumulates || !continues) {
@@ -33,7 +33,8 @@ void CommandBuilder::addProduct(exec::Opcode opcode, Operation *op,
   later.when = continues ? 0 : KERF_UNLESS_FIRST;
 }
 
-/// What a matmul does beside the product. Values that it has not are null.
+/// What a command matmul does beside the multiplication. Values that it has not
+/// are null.
 struct CommandBuilder::Epilogue {
   kerf_epilogue kind = KERF_EPILOGUE_NONE;
   Value bias, biasGradient; ///< one of them, the operand `bias`
@@ -41,17 +42,17 @@ struct CommandBuilder::Epilogue {
   llvm::SmallVector<Value, 2> scales;
 };
 
-/// Adds the command of `op`: the product of `operands`, then the epilogue.
-LogicalResult CommandBuilder::addMatmul(Operation *op, Operation *product,
+/// Adds the command of `op`: the matmul of `operands`, then the epilogue.
+LogicalResult CommandBuilder::addMatmul(Operation *op, Operation *matmul,
                                         llvm::ArrayRef<Value> operands,
                                         const Epilogue &epilogue) {
   llvm::SmallVector<Strides> strides;
   for (Value value : operands)
     strides.push_back(stridesOf(value));
   Value result = op->getResult(0);
-  auto form = getMatmulForm(product, strides, stridesOf(result));
+  auto form = getMatmulForm(matmul, strides, stridesOf(result));
   if (!form)
-    return op->emitOpError("is no strided product where its operands lie");
+    return op->emitOpError("is no strided matmul where its operands lie");
   Value a = operands[form->a.operand], b = operands[form->b.operand];
   Value bias = epilogue.bias ? epilogue.bias : epilogue.biasGradient;
   llvm::SmallVector<int64_t> values = {dtypeOf(a.getType()),
@@ -88,7 +89,8 @@ LogicalResult CommandBuilder::addMatmul(Operation *op, Operation *product,
     planned.push_back(absent());
   for (Value scale : epilogue.scales)
     planned.push_back(operand(scale, KERF_READ));
-  addProduct(exec::Opcode::Matmul, op, values, planned, /*accumulate=*/15);
+  addMatmulCommand(exec::Opcode::Matmul, op, values, planned,
+                   /*accumulate=*/15);
   return success();
 }
 
@@ -101,24 +103,24 @@ LogicalResult CommandBuilder::buildMatmul(Operation *op) {
   return addMatmul(op, op, llvm::to_vector(op->getOperands()), epilogue);
 }
 
-/// The epilogue of a gelu behind a product.
+/// The epilogue of a gelu behind a matmul.
 static kerf_epilogue geluOf(bool hasBias, bool hasAux) {
   if (hasAux)
     return hasBias ? KERF_EPILOGUE_GELU_AUX_BIAS : KERF_EPILOGUE_GELU_AUX;
   return hasBias ? KERF_EPILOGUE_GELU_BIAS : KERF_EPILOGUE_GELU;
 }
 
-/// Products with gelu or sums of rows, and scales of 8-bit floats alone, are
-/// for target cuda; the CPU has products of wider floats with scales.
-static bool isOfTarget(const spmd::ProductParts &parts, uint32_t target) {
-  bool isNarrow = isFloat8(parts.product->getOperand(0).getType());
+/// Matmuls with gelu or sums of rows, and scales of 8-bit floats alone, are
+/// for target cuda; the CPU has matmuls of wider floats with scales.
+static bool isOfTarget(const spmd::MatmulParts &parts, uint32_t target) {
+  bool isNarrow = isFloat8(parts.matmul->getOperand(0).getType());
   if (target == KERF_TARGET_CUDA)
     return !parts.scaled || isNarrow;
   return parts.scaled && !isNarrow;
 }
 
-LogicalResult CommandBuilder::buildProduct(spmd::ProductOp op) {
-  spmd::ProductParts parts = op.getParts();
+LogicalResult CommandBuilder::buildFusedMatmul(spmd::FusedMatmulOp op) {
+  spmd::MatmulParts parts = op.getParts();
   if (!isOfTarget(parts, options.target))
     return op.emitOpError()
            << "is not for target " << kerf_target_name(options.target)
@@ -128,7 +130,7 @@ LogicalResult CommandBuilder::buildProduct(spmd::ProductOp op) {
     return op.getInputs()[cast<BlockArgument>(value).getArgNumber()];
   };
   llvm::SmallVector<Value> operands =
-      llvm::map_to_vector(parts.product->getOperands(), outside);
+      llvm::map_to_vector(parts.matmul->getOperands(), outside);
   Epilogue epilogue;
   Value second = op->getNumResults() > 1 ? op->getResult(1) : Value();
   if (parts.scaled) {
@@ -145,12 +147,12 @@ LogicalResult CommandBuilder::buildProduct(spmd::ProductOp op) {
     epilogue.kind = second ? KERF_EPILOGUE_DGELU_BGRAD : KERF_EPILOGUE_DGELU;
   } else {
     epilogue.biasGradient = second;
-    auto form = getMatmulForm(parts.product);
+    auto form = getMatmulForm(parts.matmul);
     epilogue.kind = form && form->a.operand == *parts.summedOperand
                         ? KERF_EPILOGUE_BGRAD_A
                         : KERF_EPILOGUE_BGRAD_B;
   }
-  return addMatmul(op, parts.product, operands, epilogue);
+  return addMatmul(op, parts.matmul, operands, epilogue);
 }
 
 /// Strides of batch, position and head; the channels of all tensors of an
@@ -286,7 +288,7 @@ LogicalResult CommandBuilder::buildGroupedMatmul(Operation *op) {
   llvm::SmallVector<PlannedOperand> operands = {
       operand(x, KERF_READ), operand(w, KERF_READ), operand(sizes, KERF_READ),
       operand(y, KERF_WRITE), workspace(bytes, "grouped_matmul")};
-  addProduct(exec::Opcode::GroupedMatmul, op, values, operands,
-             /*accumulate=*/11);
+  addMatmulCommand(exec::Opcode::GroupedMatmul, op, values, operands,
+                   /*accumulate=*/11);
   return success();
 }

@@ -135,12 +135,12 @@ void CommandBuilder::addTotal(UpdateOp update, spmd::ParamOp param,
 
 namespace {
 /// The values of an update that lie in buffers between its commands, by the
-/// round in which they are made: a sum over ranks and a product are there in
+/// round in which they are made: a sum over ranks and a matmul are there in
 /// the round after their operands.
 struct UpdateRounds {
   llvm::SmallVector<llvm::SmallVector<Value>> made; ///< by a kernel
   llvm::SmallVector<llvm::SmallVector<const RecordedSums::Sum *>> sums;
-  llvm::SmallVector<llvm::SmallVector<Operation *>> products;
+  llvm::SmallVector<llvm::SmallVector<Operation *>> matmuls;
 
   explicit UpdateRounds(UpdateBody &body);
 
@@ -162,13 +162,13 @@ void UpdateRounds::visit(Operation &op, llvm::ArrayRef<RecordedSums::Sum> all) {
   int64_t round = 0;
   for (Value operand : op.getOperands())
     round = std::max(round, rounds.lookup(operand));
-  bool product = isCall(&op, LibraryCall::Matmul);
-  if (product) {
-    put(products, round, &op);
+  bool matmul = isCall(&op, LibraryCall::Matmul);
+  if (matmul) {
+    put(matmuls, round, &op);
     wanted.insert_range(op.getOperands());
   }
   for (Value result : op.getResults())
-    rounds[result] = round + (product ? 1 : 0);
+    rounds[result] = round + (matmul ? 1 : 0);
   for (const RecordedSums::Sum &sum : all) {
     if (sum.part.getDefiningOp() != &op)
       continue;
@@ -185,10 +185,10 @@ UpdateRounds::UpdateRounds(UpdateBody &body) {
     if (value.getDefiningOp() &&
         !isCall(value.getDefiningOp(), LibraryCall::Matmul))
       put(made, rounds[value], value);
-  size_t count = std::max({made.size(), sums.size(), products.size()});
+  size_t count = std::max({made.size(), sums.size(), matmuls.size()});
   made.resize(count);
   sums.resize(count);
-  products.resize(count);
+  matmuls.resize(count);
 }
 
 /// Where values of an update lie, by their operands.
@@ -227,7 +227,7 @@ CommandBuilder::UpdatePlaces::needed(const UpdateBody &body) const {
   return inputs;
 }
 
-/// Room for a value of an update, also as an operand of a product.
+/// Room for a value of an update, also as an operand of a matmul.
 void CommandBuilder::addRoom(UpdateOp update, Value value,
                              UpdatePlaces &places) {
   auto type = typeOf(value);
@@ -240,7 +240,7 @@ void CommandBuilder::addRoom(UpdateOp update, Value value,
 }
 
 /// Computes what lies between the commands of an update: one kernel for all of
-/// a round, then sums over ranks, then products.
+/// a round, then sums over ranks, then matmuls.
 LogicalResult CommandBuilder::buildRounds(UpdateOp update, spmd::ParamOp param,
                                           UpdateBody &body,
                                           UpdatePlaces &places) {
@@ -269,9 +269,9 @@ LogicalResult CommandBuilder::buildRounds(UpdateOp update, spmd::ParamOp param,
       places.places.erase(sum->part);
       places.places.insert({sum->total, place});
     }
-    for (Operation *product : rounds.products[round]) {
-      addRoom(update, product->getResult(0), places);
-      if (failed(buildMatmul(product)))
+    for (Operation *matmul : rounds.matmuls[round]) {
+      addRoom(update, matmul->getResult(0), places);
+      if (failed(buildMatmul(matmul)))
         return failure();
     }
     return success();
@@ -322,7 +322,7 @@ PlannedOperand CommandBuilder::weightOf(UpdateOp update,
 }
 
 /// True where layers are updated one after the other: what lies between
-/// products is as large as a parameter.
+/// matmuls is as large as a parameter.
 static bool goesByLayer(UpdateOp update) {
   auto rule = cast<OptimizerRuleInterface>(update.getRule());
   return update.getStart() && rule.getGramSteps() > 0;

@@ -96,14 +96,15 @@ struct CommandBuilder {
              const Storage &target);
   mlir::LogicalResult buildCall(mlir::Operation *op, LibraryCall call);
   mlir::LogicalResult buildMatmul(mlir::Operation *op);
-  mlir::LogicalResult buildProduct(spmd::ProductOp op);
+  mlir::LogicalResult buildFusedMatmul(spmd::FusedMatmulOp op);
   struct Epilogue;
-  mlir::LogicalResult addMatmul(mlir::Operation *op, mlir::Operation *product,
+  mlir::LogicalResult addMatmul(mlir::Operation *op, mlir::Operation *matmul,
                                 llvm::ArrayRef<mlir::Value> operands,
                                 const Epilogue &epilogue);
-  void addProduct(exec::Opcode opcode, mlir::Operation *op,
-                  llvm::SmallVector<int64_t> values,
-                  llvm::ArrayRef<PlannedOperand> operands, unsigned accumulate);
+  void addMatmulCommand(exec::Opcode opcode, mlir::Operation *op,
+                        llvm::SmallVector<int64_t> values,
+                        llvm::ArrayRef<PlannedOperand> operands,
+                        unsigned accumulate);
   mlir::LogicalResult buildAttention(mlir::Operation *op);
   mlir::LogicalResult buildGroupedMatmul(mlir::Operation *op);
 

@@ -85,15 +85,15 @@ struct StorageMap {
   llvm::DenseMap<mlir::Value, Storage> values;
   llvm::DenseMap<mlir::Operation *, std::vector<Carry>> carries;
   llvm::DenseMap<mlir::Operation *, std::vector<StackCopy>> stackCopies;
-  /// `spmd.write`s, `spmd.accumulate`s and sums (`productSummedInPlace`) whose
+  /// `spmd.write`s, `spmd.accumulate`s and sums (`matmulSummedInPlace`) whose
   /// value is computed in place.
   llvm::DenseSet<mlir::Operation *> inPlace;
-  /// Products that add to what is in their place, but in the first call.
+  /// Matmuls that add to what is in their place, but in the first call.
   llvm::DenseSet<mlir::Operation *> accumulating;
   /// By `spmd.accumulate`: the kernel whose rows are added to a table in its
   /// place. Neither it nor what is in `absorbed` has a command of its own.
   llvm::DenseMap<mlir::Operation *, spmd::FusedOp> tables;
-  /// By the same: what is added up first, where no product has done so.
+  /// By the same: what is added up first, where no matmul has done so.
   llvm::DenseMap<mlir::Operation *, mlir::Value> besideTables;
   llvm::DenseSet<mlir::Operation *> absorbed;
   /// Buffers of declared symbols: buffers, inputs, outputs.

@@ -205,7 +205,7 @@ void ProgramWriter::writeSchedules() {
 // Facts about the step
 //===----------------------------------------------------------------------===//
 
-/// The part of a product's flops that the model asks for: all where the
+/// The part of a matmul's flops that the model asks for: all where the
 /// attribute says nothing that can be.
 static double unpaddedPart(Operation *op) {
   auto padded = op->getAttrOfType<DenseI64ArrayAttr>(kPaddedAttrName);
@@ -214,7 +214,7 @@ static double unpaddedPart(Operation *op) {
   return isPart ? double(padded[0]) / double(padded[1]) : 1;
 }
 
-/// Flops of products in one call, those that are done again included.
+/// Flops of matmuls in one call, recomputed ones included.
 static double countFlops(spmd::FuncOp func) {
   double flops = 0;
   func.walk([&](Operation *op) {
@@ -222,7 +222,7 @@ static double countFlops(spmd::FuncOp func) {
     if (!cost || op->getParentOfType<spmd::FusedOp>())
       return;
     auto repeat = op->getParentOfType<RepeatOp>();
-    flops += double(cost.getCost().products()) * unpaddedPart(op) *
+    flops += double(cost.getCost().matmuls()) * unpaddedPart(op) *
              (repeat ? repeat.getCount() : 1);
   });
   return flops;

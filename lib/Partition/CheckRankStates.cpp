@@ -236,7 +236,7 @@ LogicalResult FunctionFlow::checkOthers(Operation *op, const RankState &before,
   for (auto [d, own, other] : llvm::enumerate(state.dims, before.dims))
     if (!isCutAlike(own, other, loose))
       return op->emitOpError()
-             << "of dimension " << d << " cut " << printDim(own, axes)
+             << "of dimension " << d << " split " << printDim(own, axes)
              << ", expected " << printDim(other, axes) << ", as what \""
              << target << "\" holds";
   return success();
@@ -298,7 +298,7 @@ LogicalResult FunctionFlow::checkUpdate(UpdateOp update) {
       if (!isCutAlike(found, other, loose))
         return update.emitOpError()
                << "of \"" << update.getName() << "\" gets dimension " << d
-               << " cut " << printDim(found, axes) << ", expected "
+               << " split " << printDim(found, axes) << ", expected "
                << printDim(other, axes) << " as it is declared";
   for (unsigned i = 1; i < update->getNumOperands(); ++i)
     if (failed(checkSame(update, i)))

@@ -173,7 +173,7 @@ void RowOrder::readFactors(Operation *op, const Factors &facts, Value value,
       continue;
     auto found = factorOf(facts, dim, *span, zigzag.getRows());
     if (!found)
-      return fail(op, "cuts the sequence in another way");
+      return fail(op, "splits the sequence in another way");
     auto &[f, own] = *found;
     if (factors[f] && factors[f] != own)
       return fail(op, "mixes positions with each other");

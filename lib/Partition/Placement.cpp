@@ -217,13 +217,13 @@ bool Placement::addsForUpdate(Operation *op) const {
 }
 
 /// A repeat of weight gradients alone, or what reads the results of one.
-bool Placement::isPutOff(Operation *op) const {
+bool Placement::isDeferred(Operation *op) const {
   PhaseAttr phase = getPhase(op);
   if (isa<RepeatOp>(op) && phase &&
       phase.getKind() == PhaseKind::WeightGradient)
     return true;
   return llvm::any_of(op->getOperands(), [&](Value operand) {
-    return putOff.contains(operand.getDefiningOp());
+    return deferred.contains(operand.getDefiningOp());
   });
 }
 
@@ -243,8 +243,8 @@ void Placement::placeFixed() {
     if (auto repeat = dyn_cast<RepeatOp>(op))
       reached = getChunk(repeat);
     chunks[&op] = reached;
-    if (isPutOff(&op))
-      putOff.insert(&op);
+    if (isDeferred(&op))
+      deferred.insert(&op);
     // After the repeats comes the head, and at the end of the way back what
     // stands before them.
     if (&op == lastForward.getOperation())
@@ -289,7 +289,7 @@ Part Placement::partOf(Operation *op, int64_t stage) const {
   int64_t chunk = chunks.lookup(op);
   if (evaluating)
     return {PartKind::Evaluate, chunk};
-  if (putOff.contains(op))
+  if (deferred.contains(op))
     return {PartKind::Weights, chunk};
   bool isForward =
       !isGradient(op) && split && (op == split || op->isBeforeInBlock(split));

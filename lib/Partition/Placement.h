@@ -17,7 +17,7 @@ enum class PartKind {
   Prologue,
   Forward,
   Backward,
-  Weights, ///< weight gradients of repeats, where they are put off
+  Weights, ///< weight gradients of repeats, where they are deferred
   Update,
   Finish, ///< outputs of training that one stage made
   Evaluate,
@@ -82,7 +82,7 @@ private:
   void sortOps();
   void placeFixed();
   bool addsForUpdate(mlir::Operation *op) const;
-  bool isPutOff(mlir::Operation *op) const;
+  bool isDeferred(mlir::Operation *op) const;
   void placeOthers(bool withUpdates);
   void placeOther(mlir::Operation *op, bool withUpdates);
   void findHolders();
@@ -97,7 +97,7 @@ private:
   mlir::Operation *split = nullptr; ///< last op of the forward functions
   llvm::DenseMap<mlir::Operation *, Sort> sorts;
   llvm::DenseMap<mlir::Operation *, int64_t> chunks; ///< of fixed ops
-  llvm::DenseSet<mlir::Operation *> putOff; ///< fixed ops of weight gradients
+  llvm::DenseSet<mlir::Operation *> deferred; ///< fixed ops of weight gradients
   llvm::DenseMap<mlir::Operation *, llvm::BitVector> runs;
   std::map<std::pair<mlir::Operation *, int64_t>, Part> parts; ///< of free ops
   /// Stages that read a parameter, by the iterations of the repeat around it.

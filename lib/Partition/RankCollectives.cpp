@@ -70,7 +70,7 @@ LogicalResult CollectiveRule::gather(int64_t dim) {
       return error(axis) << "parts";
     bool isPart = state.dims[dim].isCutBy(axis);
     if (!isPart && !isLoose && !isAny(dim) && !state.dims[dim].uniform)
-      return error(axis) << "cut along dimension " << dim;
+      return error(axis) << "split along dimension " << dim;
     if (isPart)
       own.push_back(axis);
     state.over[axis] = Over::Same;
@@ -78,7 +78,7 @@ LogicalResult CollectiveRule::gather(int64_t dim) {
   DimState gathered = state.dims[dim];
   if (failed(gatherDim(gathered, own, axes)))
     return op->emitOpError()
-           << "puts parts of dimension " << dim << " together, which is cut "
+           << "puts parts of dimension " << dim << " together, which is split "
            << printDim(state.dims[dim], axes) << ", in another order";
   int64_t size = typeOf(op->getResult(0)).getDimSize(dim);
   if (gathered.localSize() != size) // Some of the group were not followed.
@@ -107,7 +107,7 @@ LogicalResult CollectiveRule::exchange(spmd::AllToAllOp op) {
     if (!state.isLoose(axis) &&
         (state.over[axis] != Over::Same ||
          (!state.dims[op.getConcat()].isCutBy(axis) && !state.isUniform())))
-      return error(axis) << "cut along dimension " << op.getConcat();
+      return error(axis) << "split along dimension " << op.getConcat();
   if (follows)
     return failed(gather(op.getConcat())) ? failure() : slice(op.getSplit());
   RankState result = RankState::unknown(op.getResult().getType(), axes);

@@ -121,7 +121,7 @@ LogicalResult OpRule::checkPlaces() {
     fits &= !strides || !told.opaque || part.opaque;
     if (!fits)
       return op->emitOpError()
-             << "is told the place of a dimension that is cut "
+             << "is told the place of a dimension that is split "
              << printDim(told, axes) << ", found " << printDim(part, axes);
   }
   return success();

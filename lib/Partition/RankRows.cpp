@@ -78,9 +78,9 @@ void OpRule::cutResult(unsigned axis, unsigned dim) {
   cut.digits.insert(cut.digits.begin(), {axes.sizeOf(axis), int(axis)});
 }
 
-/// Products of rows with the weights of their experts, without a capacity. Rows
+/// Matmuls of rows with the weights of their experts, without a capacity. Rows
 /// that were exchanged are those of the rank's experts.
-FailureOr<bool> OpRule::followProduct(unsigned axis) {
+FailureOr<bool> OpRule::followMatmul(unsigned axis) {
   bool isGradient = isCall(op, LibraryCall::GroupedGradient);
   unsigned row = facts.maps[0].from[0], expert = facts.maps[0].to[0];
   bool isOwn = isCut(isGradient ? row : expert, axis);
@@ -105,6 +105,6 @@ FailureOr<bool> OpRule::followRows(unsigned axis) {
     return followCombine(axis);
   if (isCall(op, LibraryCall::GroupedMatmul, LibraryCall::GroupedGradient) &&
       !facts.maps.empty())
-    return followProduct(axis);
+    return followMatmul(axis);
   return false;
 }

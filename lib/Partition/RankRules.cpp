@@ -74,7 +74,7 @@ LogicalResult OpRule::meet(unsigned factor, const DimState &dim, unsigned index,
     return success();
   unsigned axis = differingAxis(*seen, dim, loose);
   return op->emitOpError() << "over '" << axes.nameOf(axis) << "' dimension "
-                           << at << " of operand #" << index << " is cut "
+                           << at << " of operand #" << index << " is split "
                            << printDim(dim, axes) << ", expected "
                            << printDim(*seen, axes) << " as of operand #"
                            << carrier;
@@ -241,12 +241,6 @@ static const IndexDigit *digitOf(const DimState &dim, unsigned axis) {
   auto *digit = llvm::find_if(
       dim.digits, [&](const IndexDigit &d) { return d.axis == int(axis); });
   return digit == dim.digits.end() ? nullptr : digit;
-}
-
-static bool hasFactor(const TensorFactors &dims, unsigned factor) {
-  return llvm::any_of(dims, [&](const DimFactors &dim) {
-    return llvm::is_contained(dim, factor);
-  });
 }
 
 static bool isMapped(const Factors &facts, unsigned factor) {

@@ -99,7 +99,7 @@ private:
   mlir::FailureOr<bool> followRows(unsigned axis);
   mlir::FailureOr<bool> followDispatch(unsigned axis);
   mlir::FailureOr<bool> followCombine(unsigned axis);
-  mlir::FailureOr<bool> followProduct(unsigned axis);
+  mlir::FailureOr<bool> followMatmul(unsigned axis);
 
   FactorOpInterface op;
   RankStates &states;

@@ -382,7 +382,7 @@ std::string kerf::describeOver(const RankState &state, unsigned axis) {
     return "not followed";
   }
   if (int dim = state.cutDim(axis); dim >= 0)
-    return "cut along dimension " + std::to_string(dim);
+    return "split along dimension " + std::to_string(dim);
   return "the same on all ranks";
 }
 

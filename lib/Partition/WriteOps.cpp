@@ -130,7 +130,7 @@ void ProgramWriter::writeYield(RepeatOp repeat, RepeatOp made,
     result.setType(cast<RankedTensorType>(type));
 }
 
-/// Ops that exchange the same rows begin alike, and products on them, too: what
+/// Ops that exchange the same rows begin alike, and matmuls on them, too: what
 /// several ops of a body compute is computed once.
 static void mergeEqualOps(Block &body) {
   constexpr auto flags = OperationEquivalence::IgnoreLocations |

@@ -181,7 +181,7 @@ Value FunctionWriter::makeNumber(OpBuilder &builder, Value global,
 }
 
 /// What another reader has gathered is cut again, where that spares an
-/// exchange: the gradient of a bias reads its columns of what a product
+/// exchange: the gradient of a bias reads its columns of what a matmul
 /// gathers.
 Value FunctionWriter::convert(OpBuilder &builder, Value global,
                               const Layout &layout, Operation *reader) {

@@ -97,7 +97,7 @@ void ArenaRoom::tellLargest(exec::ProgramOp program,
       note << "buffer '" << buffer.getName() << "'";
     note << " takes " << report::gib(static_cast<double>(-bytes));
     if (value && !value->uncut.empty())
-      note << ", not cut by " << value->uncut;
+      note << ", not split by " << value->uncut;
   }
 }
 
@@ -114,8 +114,8 @@ LogicalResult ArenaRoom::check(exec::ProgramOp program) const {
                     << report::gib(reserve) << "), '" << device << "' has "
                     << report::gib(capacityBytes);
   tellLargest(program, diagnostic);
-  diagnostic.attachNote() << "let more axes cut these in the plan, or make "
-                             "more again (--pin=recompute=full)";
+  diagnostic.attachNote() << "let more axes split these in the plan, or "
+                             "recompute more (--pin=recompute=full)";
   return diagnostic;
 }
 

@@ -2,7 +2,7 @@
 //
 // A step may come out right by luck: half of its ops too fast, half too slow.
 // So each op has a row of its own, all its layers, micro-batches and chunks
-// together. What is common to a class (all products are 30 % slower) is a
+// together. What is common to a class (all matmuls are 30 % slower) is a
 // matter of the cluster's description; what one op has beyond that is its own.
 //
 //===----------------------------------------------------------------------===//

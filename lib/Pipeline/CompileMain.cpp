@@ -239,12 +239,12 @@ static void warnOfPrecision(const Job &job) {
     return;
   llvm::WithColor::warning()
       << "--precision=" << precision << ": " << why
-      << ", so products are computed in f32: expect 0.9 to 1 times the speed "
+      << ", so matmuls are computed in f32: expect 0.9 to 1 times the speed "
          "of --precision=f32\n";
   llvm::WithColor::note() << "--precision=f32 rounds less; " << precision
                           << " takes less memory\n";
   if (precision != "f16" && llvm::StringRef(cpu->name).starts_with("x86-64"))
-    llvm::WithColor::note() << "where the file is run, products use AMX or "
+    llvm::WithColor::note() << "where the file is run, matmuls use AMX or "
                                "AVX-512 bf16 if the processor has it\n";
 }
 
@@ -708,7 +708,7 @@ static int showStep(InputModule &input, Job &job) {
                 "--cluster=FILE");
   if (std::string option = findModelOption(); !option.empty())
     return fail("a step has no model, which " + option +
-                " needs; its products are of type " + input.step()->type);
+                " needs; its matmuls are of type " + input.step()->type);
   if (!job.task.shows())
     return fail(
         "a step has no model to compile; say what to show of its plan: "

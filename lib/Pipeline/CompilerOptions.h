@@ -1,5 +1,4 @@
-//===- CompilerOptions.h - the command line of kerfc
-//-----------------------===//
+//===- CompilerOptions.h - the command line of kerfc ------------*- C++ -*-===//
 
 #ifndef KERF_LIB_PIPELINE_COMPILEROPTIONS_H
 #define KERF_LIB_PIPELINE_COMPILEROPTIONS_H
@@ -38,7 +37,7 @@ struct CompilerOptions {
       "precision",
       llvm::cl::desc(
           "f32, or bf16 or f16 with f32 masters, or fp8: bf16 with "
-          "products of layers in 8 bits (GPUs of sm_89 and newer; computed "
+          "matmuls of layers in 8 bits (GPUs of sm_89 and newer; computed "
           "in bf16 on target cpu). Default: bf16 with a --cluster whose "
           "devices have it (not CPUs), else f32"),
       llvm::cl::value_desc("type"), llvm::cl::init("f32"),

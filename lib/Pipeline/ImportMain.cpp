@@ -104,7 +104,7 @@ struct CommandLine {
       "state-block",
       cl::desc(
           "Of adamw_8bit: neighbours of a parameter's last dimension that "
-          "are rounded together (default 256); a plan cuts parameters into "
+          "are rounded together (default 256); a plan splits parameters into "
           "whole blocks"),
       cl::location(values.stateBlock), cl::init(256), cl::cat(category)};
   cl::opt<double, true> clipNorm{

@@ -88,7 +88,7 @@ static ModelFlops countFlops(ModelOp model) {
       return;
     auto repeat = op->getParentOfType<RepeatOp>();
     double times = repeat ? repeat.getCount() : 1;
-    double own = times * op.getCost().products();
+    double own = times * op.getCost().matmuls();
     if (!isCall(op, LibraryCall::Attention)) {
       flops.linear += own;
       bool isFrozen = llvm::any_of(op->getOperands(), [](Value operand) {

@@ -38,7 +38,7 @@ static const std::string kPinHelp =
     "  v               chunks per stage\n"
     "  defer           micro-batches whose weight gradients wait at most "
     "(zb-h1)\n"
-    "  zero            0, 1 (optimizer state is cut), 2 (gradients), 3 "
+    "  zero            0, 1 (optimizer state is sharded), 2 (gradients), 3 "
     "(weights)\n"
     "  shard           ranks that share the state\n"
     "  devices         ranks in all\n"

@@ -73,14 +73,14 @@ static bool multipliesFloat8(const StageOptions &options) {
   return options.target == "cuda" && hasFloat8(options.gpu);
 }
 
-/// fp8 is bf16 with products of 8-bit floats; the stage fuse widens those that
+/// fp8 is bf16 with matmuls of 8-bit floats; the stage fuse widens those that
 /// the device has not.
 static void addPrecision(OpPassManager &pm, const StageOptions &options) {
   bool isFloat8 = options.precision == "fp8";
   pm.addPass(createPrecisionPass(
       PrecisionPassOptions{isFloat8 ? "bf16" : options.precision}));
   if (isFloat8)
-    pm.addPass(createQuantizeProductsPass());
+    pm.addPass(createQuantizeMatmulsPass());
   // What narrow readers cast; nothing is computed in f64 from here on.
   pm.addPass(createFoldConstantsPass({/*rounds=*/true}));
 }
@@ -89,7 +89,7 @@ LogicalResult kerf::checkFloat8(llvm::StringRef gpu, std::string &error) {
   if (hasFloat8(gpu))
     return success();
   error = ("GPUs of " + gpu +
-           " have no products of 8-bit floats, which sm_89 and newer have; "
+           " have no matmuls of 8-bit floats, which sm_89 and newer have; "
            "take --precision=bf16")
               .str();
   return failure();
@@ -134,12 +134,12 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
       pm.addPass(createJoinGroupsPass());
     pm.addPass(createFoldOffsetsPass());
     pm.addPass(createMergePadsPass());
-    pm.addPass(createWidenProductsPass(
-        WidenProductsPassOptions{!multipliesFloat8(options)}));
+    pm.addPass(createWidenMatmulsPass(
+        WidenMatmulsPassOptions{!multipliesFloat8(options)}));
     if (options.fuse && options.target == "cuda") {
-      pm.addPass(createPadProductsPass());
-      pm.addPass(createFuseEpiloguesPass({hasGeluProducts(options.gpu)}));
-    } else if (options.fuse) { // products of CPUs have no other epilogue
+      pm.addPass(createPadMatmulsPass());
+      pm.addPass(createFuseEpiloguesPass({hasGeluMatmuls(options.gpu)}));
+    } else if (options.fuse) { // matmuls of CPUs have no other epilogue
       pm.addPass(createFuseEpiloguesPass(
           {/*gelu=*/false, /*sums=*/false, /*wideScales=*/true}));
     }

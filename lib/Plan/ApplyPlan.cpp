@@ -225,7 +225,7 @@ static const OpOption *optionOn(const LayerLayout *layout, int axis,
   return &layout->axes[axis].ops[index];
 }
 
-/// A product whose sum is cut adds its bias afterwards.
+/// A matmul whose sum is cut adds its bias afterwards.
 Operation *PlanWriter::splitBiasIfAsked(Operation *op, LayerPlace place) {
   const LayerOp &layer = step.kinds[place.kind].ops[place.op];
   const LayerLayout *layout = layoutOf(place.kind, points[place.kind]);
@@ -317,13 +317,13 @@ Assignment PlanWriter::assignmentOf(LayerPlace place, const Factors &facts) {
 }
 
 void PlanWriter::assign(Operation *op, LayerPlace place) {
-  Operation *product = splitBiasIfAsked(op, place);
-  Factors facts = cast<FactorOpInterface>(product).getFactors();
-  set(product, facts, assignmentOf(place, facts));
-  if (product == op)
+  Operation *matmul = splitBiasIfAsked(op, place);
+  Factors facts = cast<FactorOpInterface>(matmul).getFactors();
+  set(matmul, facts, assignmentOf(place, facts));
+  if (matmul == op)
     return;
   // The bias is spread and added apart.
-  Operation *addition = *product->getResult(0).user_begin();
+  Operation *addition = *matmul->getResult(0).user_begin();
   for (Operation *part : {addition->getOperand(1).getDefiningOp(), addition}) {
     Factors own = cast<FactorOpInterface>(part).getFactors();
     set(part, own, additionOf(place, own));

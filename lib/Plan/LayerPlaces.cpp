@@ -146,7 +146,7 @@ static bool isMadeOfParams(Value value) {
   return true;
 }
 
-/// True for a weight on its way to a product of 8-bit floats, and its unit.
+/// True for a weight on its way to a matmul of 8-bit floats, and its unit.
 static bool isWeightCopy(Value value) {
   if (!isMadeOfParams(value))
     return false;

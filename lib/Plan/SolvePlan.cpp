@@ -12,7 +12,7 @@
 #include "SolveExperts.h"
 #include "SolveOrder.h"
 #include "kerf/Dialect/Kerf/SplitBias.h"
-#include "kerf/Footprint/ProgramFloors.h"
+#include "kerf/Footprint/ProgramBounds.h"
 #include "kerf/Machine/Shipped.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/PlanIR/Passes.h"
@@ -271,7 +271,7 @@ static bool sumsEarly(const Machine &machine, const OuterChoice &outer) {
 
 static SearchProblem problemOf(const Solution &solution,
                                const SolveRequest &request) {
-  /// Fewer tokens of a sequence per rank leave products too small to be worth a
+  /// Fewer tokens of a sequence per rank leave matmuls too small to be worth a
   /// cut: a tile of the smallest tensor-core kernels has 64 rows, twice that
   /// for overlap.
   constexpr int64_t leastTokens = 128;
@@ -325,12 +325,12 @@ static SearchProblem problemOf(const Solution &solution,
   problem.measureLeast = [programs](const TableKey &key) {
     return programs->leastOf(key);
   };
-  auto floors = std::make_shared<ProgramFloors>(
+  auto bounds = std::make_shared<ProgramBounds>(
       LayerContext{&solution.step, &solution.machine, solution.profile},
       request.workers);
   auto measure =
       [&solution,
-       floors](bool withWork, const OuterChoice &outer,
+       bounds](bool withWork, const OuterChoice &outer,
                const std::vector<std::vector<const LayerPoint *>> &points) {
         std::vector<KindPoints> kinds;
         for (auto [kind, own] : llvm::enumerate(points)) {
@@ -342,7 +342,7 @@ static SearchProblem problemOf(const Solution &solution,
           for (const LayerPoint *point : own)
             all.layouts.push_back(&solution.tables->layoutOf(key, *point));
         }
-        return floors->of(outer, kinds, withWork);
+        return bounds->of(outer, kinds, withWork);
       };
   problem.measureLayers = std::bind_front(measure, true);
   problem.measureLasting = std::bind_front(measure, false);
@@ -429,7 +429,7 @@ static std::optional<PlanPoint> tryDevices(const Subject &subject,
                                            int64_t devices) {
   SolveRequest other = request;
   other.budget = kReliefTables;
-  other.hopeless = kReliefHeads;
+  other.hopeless = kReliefNodes;
   other.isQuick = true;
   other.prove = false;
   other.roomyHeadroom = 0;
@@ -586,12 +586,12 @@ static FailureOr<std::unique_ptr<Solution>> solve(const Subject &subject,
 /// again, which the search prices with them.
 static OwningOpRef<ModelOp> withBiases(ModelOp model) {
   OwningOpRef<ModelOp> copy(model.clone());
-  llvm::SmallVector<Operation *> products;
+  llvm::SmallVector<Operation *> matmuls;
   copy->getBody().walk([&](Operation *op) {
     if (isCall(op, LibraryCall::Matmul))
-      products.push_back(op);
+      matmuls.push_back(op);
   });
-  llvm::for_each(products, mergeBias);
+  llvm::for_each(matmuls, mergeBias);
   return copy;
 }
 

@@ -43,7 +43,7 @@ static std::string print(AxisState state) {
     return "whole";
   if (state == kPending)
     return "a sum";
-  std::string text = "cut in dimension " + std::to_string(splitDim(state));
+  std::string text = "split in dimension " + std::to_string(splitDim(state));
   if (isRagged(state))
     return text + (isExchanged(state) ? " (exchanged)" : " (ragged)");
   if (splitOuter(state) > 1)

@@ -308,7 +308,7 @@ std::optional<Assignment> PlanReader::readAssignment(const Rule &rule,
   return fine ? std::optional<Assignment>(assignment) : std::nullopt;
 }
 
-/// Products whose sum a rule cuts add their bias afterwards.
+/// Matmuls whose sum a rule cuts add their bias afterwards.
 void PlanReader::splitBiases() {
   llvm::SmallVector<FactorOpInterface> ops;
   model.getBody().walk([&](FactorOpInterface op) { ops.push_back(op); });

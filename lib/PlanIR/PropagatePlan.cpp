@@ -216,8 +216,8 @@ void Propagation::noteSource(Value operand, const Layout &need) {
   }
 }
 
-/// What a product reads, and how it should lie; of a copy in 8-bit floats, what
-/// it is a copy of: a weight rests as the product of its copy needs it.
+/// What a matmul reads, and how it should lie; of a copy in 8-bit floats, what
+/// it is a copy of: a weight rests as the matmul of its copy needs it.
 static std::pair<Value, Layout> beforeQuantization(Value operand,
                                                    const Layout &need) {
   llvm::SmallVector<int64_t> perm;

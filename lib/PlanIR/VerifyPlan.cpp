@@ -137,7 +137,7 @@ struct VerifyPlanPass : public kerf::impl::VerifyPlanPassBase<VerifyPlanPass> {
          << "is planned in " << getPlan(model).getMicroBatches()
          << " micro-batches, and no op is split by 'micro'")
                 .attachNote()
-            << "cut the batch where the tokens enter, as with {\"op\": "
+            << "split the batch where the tokens enter, as with {\"op\": "
                "\"embedding\", \"factors\": {\"b\": [\"micro\"]}}";
         return signalPassFailure();
       }

@@ -187,7 +187,7 @@ double CommandTimes::attentionSec(const kerf_command &command) const {
          movingSec(copied * (isBackward ? kSortedBackward : kSortedForward));
 }
 
-/// Of the rows that a product in groups has room for, the part that even
+/// Of the rows that a matmul in groups has room for, the part that even
 /// experts fill: one of as many parts as the experts are cut into, but where
 /// ranks exchange rows one of as many even shares as there is room for.
 double CommandTimes::usedShare(const kerf_program &program,

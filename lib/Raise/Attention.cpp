@@ -1,6 +1,6 @@
 //===- Attention.cpp - softmax attention ----------------------------------===//
 //
-// A product of the softmax of scores with values, the scores a product of
+// A matmul of the softmax of scores with values, the scores a matmul of
 // queries and keys with a factor, perhaps a soft cap, a bias by distance, and a
 // mask of positions.
 // The softmax may have one more score per row, a number of the head.
@@ -17,15 +17,15 @@ using namespace mlir;
 
 namespace {
 
-/// A product with a letter per dimension.
-struct Product {
+/// A matmul with a letter per dimension.
+struct Matmul {
   Value lhs, rhs;
   std::string left, right, out;
 };
 
-/// What stands between the product of queries and keys and the softmax.
+/// What stands between the matmul of queries and keys and the softmax.
 struct Scores {
-  Seen product; ///< by the softmax's dimensions
+  Seen matmul; ///< by the softmax's dimensions
   double scale = 1;
   std::optional<double> softcap;
   llvm::SmallVector<Hiding> maskings; ///< by the softmax's dimensions
@@ -33,7 +33,7 @@ struct Scores {
   double biasScale = 1;     ///< a factor on it
 };
 
-/// What the letters of the product with the values are; of products inside
+/// What the letters of the matmul with the values are; of matmuls inside
 /// another, letters are those of the outer one. Letters of size 1 may be none.
 struct Letters {
   std::string batch, heads, query, groups, key;
@@ -55,20 +55,20 @@ struct Parts {
 
 } // namespace
 
-static std::optional<Product> productOf(Value value) {
+static std::optional<Matmul> matmulOf(Value value) {
   if (auto einsum = value.getDefiningOp<EinsumOp>()) {
     auto [terms, out] = einsum.getEquation().split("->");
     auto [left, right] = terms.split(',');
-    return Product{einsum.getLhs(), einsum.getRhs(), left.str(), right.str(),
-                   out.str()};
+    return Matmul{einsum.getLhs(), einsum.getRhs(), left.str(), right.str(),
+                  out.str()};
   }
   auto matmul = value.getDefiningOp<MatmulOp>();
   if (!matmul || matmul.getBias())
     return std::nullopt;
   std::string batch =
       std::string("abcdef").substr(0, typeOf(value).getRank() - 2);
-  return Product{matmul.getLhs(), matmul.getRhs(), batch + "mk", batch + "kn",
-                 batch + "mn"};
+  return Matmul{matmul.getLhs(), matmul.getRhs(), batch + "mk", batch + "kn",
+                batch + "mn"};
 }
 
 //===----------------------------------------------------------------------===//
@@ -173,23 +173,23 @@ static Value withoutSoftcap(Value value, Scores &scores) {
   return tanh.getX();
 }
 
-/// The product below a softmax's operand; else none, and in `why` what stands
+/// The matmul below a softmax's operand; else none, and in `why` what stands
 /// in its way.
 static std::optional<Scores> scoresOf(Value value, std::string &why) {
   Scores scores;
-  scores.product = {value, dimRange(0, typeOf(value).getRank())};
+  scores.matmul = {value, dimRange(0, typeOf(value).getRank())};
   while (true) {
-    scores.product = lookThrough(scores.product);
-    Value &now = scores.product.value;
-    if (productOf(now))
+    scores.matmul = lookThrough(scores.matmul);
+    Value &now = scores.matmul.value;
+    if (matmulOf(now))
       return scores;
     Value inner = withoutScale(now, scores.scale);
     if (inner == now)
       inner = withoutSoftcap(now, scores);
     if (!inner && !scores.softcap) // hidden scores are no -inf under a cap
-      inner = withoutMask(scores.product, scores);
+      inner = withoutMask(scores.matmul, scores);
     if (!inner && !scores.softcap)
-      inner = withoutBias(scores.product, scores);
+      inner = withoutBias(scores.matmul, scores);
     if (!inner) {
       why = nameOf(now) + " stands between the scores and the softmax";
       return std::nullopt;
@@ -208,10 +208,10 @@ static bool has(llvm::StringRef letters, char letter) {
 
 namespace {
 
-/// The two products of an attention, in letters of the outer one.
+/// The two matmuls of an attention, in letters of the outer one.
 struct Match {
-  Product outer;       ///< weights on its left, values on its right
-  Product inner;       ///< queries on its left, keys on its right
+  Matmul outer;        ///< weights on its left, values on its right
+  Matmul inner;        ///< queries on its left, keys on its right
   std::string softmax; ///< letters of the softmax's dimensions, or ' '
   std::map<char, int64_t> sizes;
 
@@ -235,12 +235,12 @@ static void noteSizes(Match &match, llvm::StringRef term, Value value) {
     match.sizes[letter] = size;
 }
 
-/// The inner product in letters of the outer one; what it sums or has with size
+/// The inner matmul in letters of the outer one; what it sums or has with size
 /// 1 alone gets capitals. False where two dimensions are one.
-static bool rename(Match &match, const Seen &product) {
+static bool rename(Match &match, const Seen &matmul) {
   std::map<char, char> names;
   std::string taken;
-  for (auto [letter, dim] : llvm::zip_equal(match.inner.out, product.dims)) {
+  for (auto [letter, dim] : llvm::zip_equal(match.inner.out, matmul.dims)) {
     char name = dim < 0 ? ' ' : match.softmax[dim];
     if (name == ' ')
       continue;
@@ -261,7 +261,7 @@ static bool rename(Match &match, const Seen &product) {
 }
 
 /// All dimensions of the weights are the softmax's, and all of those the
-/// product's, but for some of size 1: nothing is repeated on the way.
+/// matmul's, but for some of size 1: nothing is repeated on the way.
 static bool isCovered(const Match &match) {
   auto isIn = [&](llvm::StringRef letters, llvm::StringRef others) {
     return llvm::all_of(letters, [&](char letter) {
@@ -324,7 +324,7 @@ static bool sortLetters(const Match &match, Letters &letters) {
   return true;
 }
 
-/// Which letter is what; none where the products are of another kind.
+/// Which letter is what; none where the matmuls are of another kind.
 static std::optional<Letters> lettersOf(const Match &match) {
   Letters letters;
   letters.key = match.softmax.substr(match.softmax.size() - 1);
@@ -346,15 +346,15 @@ static std::optional<Letters> lettersOf(const Match &match) {
   return letters;
 }
 
-/// The products of an attention whose weights are on the left of `outer`.
-static std::optional<Match> matchOf(const Product &outer, const Seen &weights,
-                                    const Seen &product) {
+/// The matmuls of an attention whose weights are on the left of `outer`.
+static std::optional<Match> matchOf(const Matmul &outer, const Seen &weights,
+                                    const Seen &matmul) {
   Match match;
   match.outer = outer;
   for (int64_t dim : weights.dims)
     match.softmax += dim < 0 ? ' ' : outer.left[dim];
-  match.inner = *productOf(product.value);
-  if (!rename(match, product))
+  match.inner = *matmulOf(matmul.value);
+  if (!rename(match, matmul))
     return std::nullopt;
   noteSizes(match, outer.left, outer.lhs);
   noteSizes(match, outer.right, outer.rhs);
@@ -392,7 +392,7 @@ static Value arranged(PlainBuilder &p, const Match &match, Value value,
   return p.reshape(value, shape);
 }
 
-/// The op's result [B,S,H,D] with the letters of the outer product.
+/// The op's result [B,S,H,D] with the letters of the outer matmul.
 static Value spread(PlainBuilder &p, const Match &match, const Letters &letters,
                     Value y) {
   std::string term = letters.batch + letters.query + letters.heads +
@@ -494,7 +494,7 @@ static bool setBias(Parts &parts, const Scores &scores, const ScoreDims &dims,
 
 /// The attention whose weights are on the left of `outer`; none where they are
 /// no softmax, or, with the reason in `why`, where it is another kind.
-static std::optional<Found> findAttention(const Product &outer,
+static std::optional<Found> findAttention(const Matmul &outer,
                                           std::string &why) {
   Seen weights = lookThrough(outer.lhs);
   Parts parts;
@@ -508,10 +508,10 @@ static std::optional<Found> findAttention(const Product &outer,
   auto scores = all ? scoresOf(all, why) : std::nullopt;
   if (!scores)
     return std::nullopt;
-  auto match = matchOf(outer, weights, scores->product);
+  auto match = matchOf(outer, weights, scores->matmul);
   auto letters = match ? lettersOf(*match) : std::nullopt;
   if (!letters) {
-    why = "its products have other dimensions than those of queries, keys and "
+    why = "its matmuls have other dimensions than those of queries, keys and "
           "values";
     return std::nullopt;
   }
@@ -541,9 +541,9 @@ static std::optional<Found> findAttention(const Product &outer,
   return Found{*match, *letters, parts};
 }
 
-/// The attention that the product `op` ends, in either order of its operands.
+/// The attention that the matmul `op` ends, in either order of its operands.
 static std::optional<Found> findAttention(Operation *op, std::string &why) {
-  auto outer = productOf(op->getResult(0));
+  auto outer = matmulOf(op->getResult(0));
   for (bool isSwapped : {false, true}) {
     if (!outer)
       return std::nullopt;
@@ -588,7 +588,7 @@ struct RaiseAttention : RewritePattern {
                     Parts &parts, PatternRewriter &rewriter) {
     Location loc = op->getLoc();
     PlainBuilder p{rewriter, loc};
-    const Product &inner = match.inner;
+    const Matmul &inner = match.inner;
     Value q = withoutInnerScale(rewriter, loc, inner.lhs, parts.scale);
     Value k = withoutInnerScale(rewriter, loc, inner.rhs, parts.scale);
     std::string channel(1, of.channel), width(1, of.width);
@@ -604,7 +604,7 @@ struct RaiseAttention : RewritePattern {
     rewriter.replaceOp(op, spread(p, match, of, y));
   }
 
-  /// Queries and keys that have the bias in their product.
+  /// Queries and keys that have the bias in their matmul.
   static void addBias(PlainBuilder &p, Parts &parts) {
     const DistanceBias &bias = *parts.bias;
     Value slope;

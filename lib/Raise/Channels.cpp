@@ -1,6 +1,6 @@
 //===- Channels.cpp - channels of queries and keys in another order -------===//
 //
-// A product of queries and keys does not see an order of channels that both
+// A matmul of queries and keys does not see an order of channels that both
 // have. DeepSeek turns pairs of neighbours and hands on halves: both lie in the
 // order of the other, and need not.
 //

@@ -2,7 +2,7 @@
 //
 // A score gets a number of the head times the distance of its key (ALiBi, Press
 // et al. 2022). A softmax does not see what a whole row gets, so only the key's
-// position counts, and a product of two more channels of queries and keys says
+// position counts, and a matmul of two more channels of queries and keys says
 // that.
 //
 //===----------------------------------------------------------------------===//
@@ -31,7 +31,7 @@ std::optional<DistanceBias> distanceBiasOf(const Seen &bias,
 /// Whether the bias may be one for some dimension of rows.
 bool mayBeDistance(const Seen &bias, int64_t column);
 
-/// Queries [B,S,H,D] and keys [B,S,G,D] with more channels, whose product is
+/// Queries [B,S,H,D] and keys [B,S,G,D] with more channels, whose matmul is
 /// factor slope[h] column; `slope` is [H] or null for 1.
 void addDistanceChannels(PlainBuilder &p, mlir::Value &q, mlir::Value &k,
                          mlir::Value slope, double factor);

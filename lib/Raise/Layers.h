@@ -10,7 +10,7 @@ namespace kerf {
 /// Layers in the body of a loop at most.
 constexpr int64_t kLongestPeriod = 16;
 
-/// True for ops that are made again wherever they are read.
+/// True for ops that are recomputed wherever they are read.
 bool isLeaf(mlir::Operation *op);
 
 /// The ops of a model that are no leaves, in order.

@@ -258,7 +258,7 @@ struct TakeNormBias : OpRewritePattern<AddOp> {
   }
 };
 
-/// A product with weights that a vector is added to.
+/// A matmul with weights that a vector is added to.
 struct TakeBias : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AddOp op,

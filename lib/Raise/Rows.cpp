@@ -1,6 +1,6 @@
 //===- Rows.cpp - batch and sequence as one dimension ---------------------===//
 //
-// Libraries flatten batch and sequence before experts, losses and products.
+// Libraries flatten batch and sequence before experts, losses and matmuls.
 // What was flattened keeps both dimensions apart here, and is flattened behind
 // each op: layouts cut them in different ways.
 //
@@ -111,7 +111,7 @@ private:
   }
 };
 
-/// Products of rows that were flattened keep batch and sequence apart.
+/// Matmuls of rows that were flattened keep batch and sequence apart.
 struct UnflattenLinear : OpRewritePattern<LinearOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(LinearOp op,

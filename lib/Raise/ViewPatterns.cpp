@@ -398,7 +398,7 @@ struct ConcatOfTransposes : OpRewritePattern<ConcatOp> {
   }
 };
 
-/// A product with a matrix that was transposed is one with the matrix.
+/// A matmul with a matrix that was transposed is one with the matrix.
 struct LinearOfTransposed : OpRewritePattern<LinearOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(LinearOp op,

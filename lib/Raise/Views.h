@@ -105,7 +105,7 @@ void addRopePatterns(mlir::RewritePatternSet &patterns);
 /// Removes what patterns of rotary embeddings noted at tables.
 void eraseRopeNotes(mlir::Operation *root);
 void addAttentionPatterns(mlir::RewritePatternSet &patterns);
-/// Tells by remarks which products with a softmax are no attention, and why.
+/// Tells by remarks which matmuls with a softmax are no attention, and why.
 void explainAttention(mlir::Operation *root);
 void addRoutePatterns(mlir::RewritePatternSet &patterns);
 void addLossPatterns(mlir::RewritePatternSet &patterns);

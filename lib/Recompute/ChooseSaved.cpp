@@ -53,7 +53,7 @@ std::optional<int64_t> recompute::cheapWork(Operation *op) {
   if (!facts)
     return std::nullopt;
   OpCost cost = facts.getCost();
-  if (cost.products() > 0)
+  if (cost.matmuls() > 0)
     return std::nullopt;
   return bounded(cost.vectorFlops);
 }

@@ -139,7 +139,7 @@ void Account::addLayers(const PlacedLayers &layers, LayerPrice &once) {
   TableKey key = keyOf(outer, layers.kind);
   for (const LayerCollective &own :
        input.collectivesOf(layers.kind, layers.point)) {
-    if (own.whenPutOff && !splitsWeightGradient(outer.schedule))
+    if (own.whenDeferred && !splitsWeightGradient(outer.schedule))
       continue;
     double calls = own.perStep ? count : times;
     llvm::SmallVector<Group, kInnerAxes> groups;

@@ -291,12 +291,6 @@ static StageRow describeStage(const StepModel &step, const OuterChoice &outer,
 //===----------------------------------------------------------------------===//
 
 /// True if a tensor has the factor in one of its dimensions.
-static bool hasFactor(const TensorFactors &tensor, int factor) {
-  return llvm::any_of(tensor, [&](const DimFactors &dims) {
-    return llvm::is_contained(dims, static_cast<unsigned>(factor));
-  });
-}
-
 static std::string variantWords(const FactorVariant &variant) {
   if (variant.name == "ring")
     return "context-parallel, keys and values in a ring";
@@ -309,7 +303,7 @@ static std::string variantWords(const FactorVariant &variant) {
   return words;
 }
 
-/// Words for a cut of a product with a weight, or of any other op, along what
+/// Words for a cut of a matmul with a weight, or of any other op, along what
 /// is neither tokens nor experts.
 static std::string featureWords(const LayerOp &op, const OpOption &option,
                                 bool cutsWords) {
@@ -461,7 +455,7 @@ static void addMakers(const LayerKind &kind, OpFactor user,
 }
 
 /// The factors that are words of the vocabulary: rows of an embedding's table,
-/// and what the loss may split as such, back to the product that makes it.
+/// and what the loss may split as such, back to the matmul that makes it.
 static std::set<OpFactor> wordFactors(const LayerKind &kind) {
   std::vector<OpFactor> open;
   for (auto [i, op] : llvm::enumerate(kind.ops)) {
@@ -499,7 +493,7 @@ wordsOfAxis(const LayerKind &kind, const AxisLayout &layout, InnerAxis axis) {
         option.factor >= 0 && vocabulary.count({i, unsigned(option.factor)});
     std::string words = wordsFor(op, option, cutsWords);
     if (cutBackward(kind, layout, i))
-      words += ", cut in the backward pass";
+      words += ", split in the backward pass";
     auto row = llvm::find_if(
         rows, [&](const LayoutWords &known) { return known.words == words; });
     if (row == rows.end()) {

@@ -89,12 +89,12 @@ static void scale(LayerPoint &point, Assumed what, double factor) {
   if (matmulSec > 0)
     point.weightGradientSec *= point.backward.matmulSec / matmulSec;
   if (what == Assumed::Memory)
-    point.putOffCopySec /= factor;
+    point.deferredCopySec /= factor;
   if (what == Assumed::Network) {
     for (double *sec :
          {&point.tensorSyncSec, &point.denseSumSec, &point.expertSumSec})
       *sec /= factor;
-    for (auto *all : {&point.putOffCommSec, &point.putOffHiddenSec})
+    for (auto *all : {&point.deferredCommSec, &point.deferredHiddenSec})
       for (double &sec : *all)
         sec /= factor;
   }

@@ -91,10 +91,10 @@ static TimeParts backwardOf(const LayerPoint &point, ScheduleKind schedule) {
   TimeParts parts = point.backward;
   if (!splitsWeightGradient(schedule))
     return parts;
-  parts.rowSec += point.putOffCopySec;
+  parts.rowSec += point.deferredCopySec;
   for (int axis = 0; axis < kInnerAxes; ++axis) {
-    parts.hiddenSec[axis] -= point.putOffHiddenSec[axis];
-    parts.commSec[axis] += point.putOffCommSec[axis];
+    parts.hiddenSec[axis] -= point.deferredHiddenSec[axis];
+    parts.commSec[axis] += point.deferredCommSec[axis];
   }
   return parts;
 }
@@ -265,7 +265,7 @@ void Accountant::addIdle(TimePart &time, const Timeline &timeline) const {
   time.bubbleSec = waiting;
 }
 
-/// Flops that are done again: forward flops of a kind times the part of its
+/// Recomputed flops: forward flops of a kind times the part of its
 /// forward time that is spent again, matmuls and attention apart.
 double Accountant::recomputedFlops() const {
   double flops = 0;

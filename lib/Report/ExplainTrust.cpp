@@ -77,7 +77,7 @@ ErrorBand kerf::errorBandOf(const StepModel &step, const Machine &machine,
   consider(step.type == "fp8",
            {0.1, 0.1,
             "fp8: dense published steps are met within 4 %, Kerf's casts "
-            "beside the products are assumed",
+            "beside the matmuls are assumed",
             "2026-11-27"});
   consider(step.type == "f32" && machine.device.target != BackendTarget::Cpu,
            {0.2, 0.2, "assumed: none of the published steps was in f32", ""});

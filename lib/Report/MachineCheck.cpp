@@ -34,13 +34,13 @@ struct Figures {
 };
 } // namespace
 
-/// Products of 4096 x 4096 x 4096, and attention.
+/// Matmuls of 4096 x 4096 x 4096, and attention.
 void Figures::addType(const std::string &type) {
   constexpr int64_t kSize = 4096;
   MatmulShape shape;
   shape.m = shape.n = shape.k = kSize;
   double bytes = type == "fp8" ? 1 : type == "bf16" || type == "f16" ? 2 : 4;
-  add("products " + type, "FLOP/s", [&](const Machine &machine) {
+  add("matmuls " + type, "FLOP/s", [&](const Machine &machine) {
     return shape.flops() /
            matmulSec(machine.device, profile, shape, type, bytes);
   });

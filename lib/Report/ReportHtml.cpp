@@ -190,7 +190,8 @@ static std::string planOf(const PlanPart &plan) {
 static constexpr const char *kNotation =
     "A layout names the ranks of tensor (tp), context (cp), expert (ep), data "
     "(dp) and pipeline (pp) parallelism; micro-batches x sequences of each "
-    "(mb); the schedule, with v chunks of layers on a stage; and what is cut "
+    "(mb); the schedule, with v chunks of layers on a stage; and what is "
+    "sharded "
     "over data ranks: zero 1 optimizer state, 2 gradients too, 3 weights too.";
 
 static std::string alternativesOf(const Explanation &e) {

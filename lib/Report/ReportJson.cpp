@@ -308,9 +308,9 @@ static Value certificateOf(const Certificate &c) {
   auto number = [](int64_t count) { return static_cast<double>(count); };
   Value value = numbersOf({{"space", c.space},
                            {"splits", c.splits},
-                           {"heads", number(c.heads)},
-                           {"cut_by_memory", number(c.cutByMemory)},
-                           {"cut_by_bound", number(c.cutByBound)},
+                           {"nodes", number(c.nodes)},
+                           {"pruned_by_memory", number(c.prunedByMemory)},
+                           {"pruned_by_bound", number(c.prunedByBound)},
                            {"illegal", number(c.illegal)},
                            {"left_out", number(c.leftOut)},
                            {"evaluated", number(c.evaluated)},

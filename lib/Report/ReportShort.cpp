@@ -44,7 +44,7 @@ std::string report::headroomWarning(const Explanation &e) {
 
 static constexpr llvm::StringLiteral kWhole = "replicated";
 static constexpr llvm::StringLiteral kSplitBackward =
-    "replicated, cut in the backward pass";
+    "replicated, split in the backward pass";
 
 /// Where each op of each layer is whole on all ranks of an axis in the forward
 /// pass: those whose gradients are split over it, in words.

@@ -603,9 +603,9 @@ static std::string certificateWords(const Certificate &c) {
 
 static std::string spaceWords(const Certificate &c) {
   std::string left = c.leftOut > 0 ? grouped(c.leftOut) + " left out, " : "";
-  return counted(c.space) + " outer choices in " + grouped(c.heads) +
-         " candidates; " + grouped(c.cutByMemory) + " pruned by memory, " +
-         grouped(c.cutByBound) + " by bound, " + grouped(c.illegal) +
+  return counted(c.space) + " outer choices in " + grouped(c.nodes) +
+         " candidates; " + grouped(c.prunedByMemory) + " pruned by memory, " +
+         grouped(c.prunedByBound) + " by bound, " + grouped(c.illegal) +
          " not legal; " + left + plural(c.evaluated, "layout") +
          " evaluated, " + plural(c.tablesSolved, "layer table") + " solved, " +
          grouped(c.tablesBounded) + " only bounded";

@@ -15,12 +15,12 @@
 //
 // Example, of the last of several micro-batches:
 //
-//     backward: g = product; accumulate g into @b
+//     backward: g = matmul; accumulate g into @b
 //     update:   s = all_reduce (read @b)
 //
 // becomes
 //
-//     backward: g = product; accumulate g into @b
+//     backward: g = matmul; accumulate g into @b
 //               s = all_reduce (read @b); write s to @b
 //     update:   s = read @b
 //

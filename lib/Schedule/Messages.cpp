@@ -4,7 +4,7 @@
 // it can be sent stops the step, on hundreds of ranks.
 //
 // Idea: all that can stop is sending, receiving and what all stages do
-// together, and the order of these does not depend on data. So playing them
+// together, and the order of these does not depend on data. So simulating them
 // once, at compile time, proves the absence of deadlocks: whichever stage can
 // go on does, until all are at the end or none can.
 //
@@ -29,7 +29,7 @@ struct Event {
   spmd::CallOp call;
 };
 
-struct Player {
+struct StageCursor {
   std::vector<Event> events;
   size_t next = 0;
   bool isDone() const { return next == events.size(); }
@@ -39,25 +39,25 @@ struct Player {
 /// Sender, receiver, name.
 using Key = std::tuple<int64_t, int64_t, std::string>;
 
-class Play {
+class Simulation {
 public:
-  Play(const StagePrograms &programs, llvm::StringRef schedule,
-       int64_t capacity)
+  Simulation(const StagePrograms &programs, llvm::StringRef schedule,
+             int64_t capacity)
       : capacity(capacity) {
     for (spmd::ProgramOp program : programs)
-      addPlayer(program, schedule);
+      addCursor(program, schedule);
   }
 
   LogicalResult run(std::string &error, Operation *&at);
 
 private:
-  void addPlayer(spmd::ProgramOp program, llvm::StringRef schedule);
+  void addCursor(spmd::ProgramOp program, llvm::StringRef schedule);
   bool goOn(int64_t stage, std::string &error);
   bool combine();
   std::string waitsFor(int64_t stage);
 
   int64_t capacity;
-  std::vector<Player> players;
+  std::vector<StageCursor> cursors;
   std::map<Key, std::deque<Type>> channels;
 };
 } // namespace
@@ -70,8 +70,8 @@ static bool joinsStages(Operation *op) {
                             StringAttr::get(op->getContext(), kPipelineAxis));
 }
 
-void Play::addPlayer(spmd::ProgramOp program, llvm::StringRef schedule) {
-  Player &player = players.emplace_back();
+void Simulation::addCursor(spmd::ProgramOp program, llvm::StringRef schedule) {
+  StageCursor &cursor = cursors.emplace_back();
   spmd::ScheduleOp calls = program.getSchedule(schedule);
   if (!calls)
     return;
@@ -86,7 +86,7 @@ void Play::addPlayer(spmd::ProgramOp program, llvm::StringRef schedule) {
           ops.push_back(op);
       });
     for (Operation *op : entry->second)
-      player.events.push_back({op, call});
+      cursor.events.push_back({op, call});
   }
 }
 
@@ -98,11 +98,11 @@ static Key keyOf(int64_t stage, Operation *op) {
 }
 
 /// Lets a stage go on as far as it can without the others; false if not at all.
-bool Play::goOn(int64_t stage, std::string &error) {
-  Player &player = players[stage];
-  size_t before = player.next;
-  for (; !player.isDone(); ++player.next) {
-    Operation *op = player.op();
+bool Simulation::goOn(int64_t stage, std::string &error) {
+  StageCursor &cursor = cursors[stage];
+  size_t before = cursor.next;
+  for (; !cursor.isDone(); ++cursor.next) {
+    Operation *op = cursor.op();
     if (!isa<spmd::SendOp, spmd::RecvOp>(op))
       break;
     std::deque<Type> &channel = channels[keyOf(stage, op)];
@@ -123,24 +123,24 @@ bool Play::goOn(int64_t stage, std::string &error) {
     }
     channel.pop_front();
   }
-  return player.next != before;
+  return cursor.next != before;
 }
 
 /// What all stages do together goes on when all are there.
-bool Play::combine() {
-  for (const Player &player : players)
-    if (player.isDone() || !joinsStages(player.op()) ||
-        player.op()->getName() != players[0].op()->getName() ||
-        player.op()->getOperand(0).getType() !=
-            players[0].op()->getOperand(0).getType())
+bool Simulation::combine() {
+  for (const StageCursor &cursor : cursors)
+    if (cursor.isDone() || !joinsStages(cursor.op()) ||
+        cursor.op()->getName() != cursors[0].op()->getName() ||
+        cursor.op()->getOperand(0).getType() !=
+            cursors[0].op()->getOperand(0).getType())
       return false;
-  for (Player &player : players)
-    ++player.next;
+  for (StageCursor &cursor : cursors)
+    ++cursor.next;
   return true;
 }
 
-std::string Play::waitsFor(int64_t stage) {
-  Event &event = players[stage].events[players[stage].next];
+std::string Simulation::waitsFor(int64_t stage) {
+  Event &event = cursors[stage].events[cursors[stage].next];
   std::string text = "stage " + std::to_string(stage) + " waits in @" +
                      event.call.getCallee().str();
   if (event.call.getMicro())
@@ -155,27 +155,27 @@ std::string Play::waitsFor(int64_t stage) {
          "\", which keeps " + std::to_string(capacity) + " messages";
 }
 
-LogicalResult Play::run(std::string &error, Operation *&at) {
+LogicalResult Simulation::run(std::string &error, Operation *&at) {
   for (bool moves = true; moves;) {
     moves = false;
-    for (size_t stage = 0; stage < players.size(); ++stage) {
+    for (size_t stage = 0; stage < cursors.size(); ++stage) {
       moves |= goOn(stage, error);
       if (!error.empty()) {
-        at = players[stage].op();
+        at = cursors[stage].op();
         return failure();
       }
     }
     moves |= combine();
   }
-  for (size_t stage = 0; stage < players.size(); ++stage)
-    if (!players[stage].isDone()) {
+  for (size_t stage = 0; stage < cursors.size(); ++stage)
+    if (!cursors[stage].isDone()) {
       if (error.empty())
-        at = players[stage].events[players[stage].next].call;
+        at = cursors[stage].events[cursors[stage].next].call;
       error += (error.empty() ? "" : "; ") + waitsFor(stage);
     }
   for (const auto &[key, messages] : channels)
     if (error.empty() && !messages.empty()) {
-      at = players[std::get<0>(key)].events.back().call;
+      at = cursors[std::get<0>(key)].events.back().call;
       error = "stage " + std::to_string(std::get<1>(key)) +
               " never receives a message of stage " +
               std::to_string(std::get<0>(key)) + " on \"" + std::get<2>(key) +
@@ -184,9 +184,9 @@ LogicalResult Play::run(std::string &error, Operation *&at) {
   return success(error.empty());
 }
 
-LogicalResult kerf::playMessages(const StagePrograms &programs,
-                                 llvm::StringRef schedule, int64_t capacity,
-                                 std::string &error, Operation *&at) {
+LogicalResult kerf::simulateMessages(const StagePrograms &programs,
+                                     llvm::StringRef schedule, int64_t capacity,
+                                     std::string &error, Operation *&at) {
   error.clear();
-  return Play(programs, schedule, capacity).run(error, at);
+  return Simulation(programs, schedule, capacity).run(error, at);
 }

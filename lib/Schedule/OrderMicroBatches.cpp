@@ -78,8 +78,10 @@ static void setCapacity(const StagePrograms &programs) {
   auto suffices = [&](int64_t capacity) {
     std::string error;
     Operation *at = nullptr;
-    return succeeded(playMessages(programs, "train", capacity, error, at)) &&
-           succeeded(playMessages(programs, "evaluate", capacity, error, at));
+    return succeeded(
+               simulateMessages(programs, "train", capacity, error, at)) &&
+           succeeded(
+               simulateMessages(programs, "evaluate", capacity, error, at));
   };
   spmd::ProgramOp first = programs.front();
   int64_t most = 1 << 16, capacity = 1;

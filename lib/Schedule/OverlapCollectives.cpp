@@ -147,7 +147,7 @@ struct OverlapCollectivesPass
   void runOnOperation() override {
     getOperation().walk([](spmd::FuncOp func) {
       func.walk([](Block *block) {
-        if (!isa<spmd::FusedOp, spmd::ProductOp>(block->getParentOp()))
+        if (!isa<spmd::FusedOp, spmd::FusedMatmulOp>(block->getParentOp()))
           BlockOrder(*block).run();
       });
     });

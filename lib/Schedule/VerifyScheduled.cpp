@@ -131,8 +131,9 @@ static LogicalResult checkMessages(const StagePrograms &programs) {
   for (spmd::ScheduleOp schedule : first.getBody().getOps<spmd::ScheduleOp>()) {
     std::string error;
     Operation *at = nullptr;
-    if (succeeded(playMessages(programs, schedule.getName(),
-                               capacity ? capacity.getInt() : 1, error, at)))
+    if (succeeded(simulateMessages(programs, schedule.getName(),
+                                   capacity ? capacity.getInt() : 1, error,
+                                   at)))
       continue;
     return (at ? at : first.getOperation())->emitOpError()
            << "lets the stages of \"" << schedule.getName()

@@ -5,25 +5,26 @@
 // tables that cost milliseconds each; there may be 10^8 choices.
 //
 // Idea: branch and bound in three levels. Shapes (degrees and micro-batches)
-// and heads (and the order of axes) have a bound and a guess that need no table
-// of their own. A head that comes up gets a second bound, which knows memory
-// and ways to cut state (SearchHeadBounds.cpp), and goes back into the queue.
-// When it comes up again its tables are solved and its leaves (schedule, ZeRO,
-// layouts of layers) get a bound by their fastest points. A leaf that comes up
-// is solved for its stages and points.
+// and nodes (and the order of axes) have a bound and a guess that need no table
+// of their own. A node that comes up gets a second bound, which knows memory
+// and ways to cut state (SearchNodeBounds.cpp), and goes back into the queue.
+// When it comes up again its tables are solved and its candidate plans
+// (schedule, ZeRO, layouts of layers) get a bound by their fastest points. A
+// candidate plan that comes up is solved for its stages and points.
 //   1. Explore: what is guessed to be fast comes first, until all that is left
 //      is guessed to be clearly slower than the best.
 //   2. Prove: what has the lowest bound comes first, until no bound is below
 //      the best, or the tables that may be solved are used up.
 //   3. Where they are: what is open near the best plan (SearchPolish.cpp).
-// Guesses are of a closed form, bounds of the timeline (SearchLeafBound.cpp).
-// All leaves whose bound is below the best are solved and simulated, but where
-// they are guessed to be slower and another leaf's bound is lower anyway. Of
-// those that are left open all splits are simulated where these are few.
+// Guesses are of a closed form, bounds of the timeline
+// (SearchCandidateBound.cpp). All candidate plans whose bound is below the best
+// are solved and simulated, but where they are guessed to be slower and another
+// candidate plan's bound is lower anyway. Of those that are left open all
+// splits are simulated where these are few.
 //
-// Cost: tens of nanoseconds per shape, tens of microseconds per head whose
-// first bound is below the best, a microsecond per leaf, up to a millisecond
-// per leaf whose memory binds; the tables.
+// Cost: tens of nanoseconds per shape, tens of microseconds per node whose
+// first bound is below the best, a microsecond per candidate plan, up to a
+// millisecond per candidate plan whose memory binds; the tables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,14 +47,15 @@ using namespace kerf::search_detail;
 constexpr double kExploredSlack = 0.05;
 /// The part of the tables that exploring may solve; the rest is for the proof.
 constexpr double kExploredTables = 0.5;
-/// Leaves that cannot be the best in closed form, solved for the timeline's
+/// Candidate plans that cannot be the best in closed form, solved for the
+/// timeline's sake.
+constexpr int64_t kCandidatesBeyond = 1000;
+/// Candidate plans that are guessed to be no better, solved for the proof's
 /// sake.
-constexpr int64_t kLeavesBeyond = 1000;
-/// Leaves that are guessed to be no better, solved for the proof's sake.
-constexpr int64_t kLeavesProven = 10000;
-/// Leaves that a quick search looks at where it has found a plan.
-constexpr double kQuickLeaves = 2000;
-/// Guesses of heads are off by this part, mostly.
+constexpr int64_t kCandidatesProven = 10000;
+/// Candidate plans that a quick search looks at where it has found a plan.
+constexpr double kQuickCandidates = 2000;
+/// Guesses of nodes are off by this part, mostly.
 constexpr double kGuessSlack = 0.08;
 
 static int64_t ordersCount(const SearchProblem &problem, const Shape &shape) {
@@ -83,24 +85,24 @@ double Searcher::countStateCuts(const Shape &shape) {
   return static_cast<double>(cuts);
 }
 
-void Searcher::push(Node node) {
-  node.number = pushed++;
-  queue.push_back(node);
+void Searcher::push(OpenPart part) {
+  part.number = pushed++;
+  queue.push_back(part);
   std::push_heap(queue.begin(), queue.end(), later);
 }
 
-Node Searcher::pop() {
+OpenPart Searcher::pop() {
   std::pop_heap(queue.begin(), queue.end(), later);
-  Node node = queue.back();
+  OpenPart part = queue.back();
   queue.pop_back();
-  return node;
+  return part;
 }
 
 void Searcher::listShapes() {
   shapes = shapesOf(problem);
   for (auto [index, shape] : llvm::enumerate(shapes)) {
     int64_t orders = ordersCount(problem, shape);
-    certificate.heads += orders;
+    certificate.nodes += orders;
     for (auto [schedule, chunks, defer] : schedulesOf(problem, shape))
       certificate.splits = std::max(
           certificate.splits, bordersOf(shape.pp * chunks, layersOf(problem)));
@@ -110,7 +112,7 @@ void Searcher::listShapes() {
         static_cast<double>(schedulesOf(problem, shape).size()) *
         countStateCuts(shape);
     if (!bounds.mayFit(shape)) {
-      certificate.cutByMemory += orders;
+      certificate.prunedByMemory += orders;
       alternatives.noteMisfit(shape, bounds.bytesOf(shape));
       continue;
     }
@@ -119,7 +121,7 @@ void Searcher::listShapes() {
     double guess = std::max(bound, bounds.estimateOf(shape, outer.order));
     alternatives.noteBound(shape, least);
     push({bound, guess, Level::Shape, 0, static_cast<int32_t>(index)});
-    openHeads += orders;
+    openNodes += orders;
   }
 }
 
@@ -128,190 +130,193 @@ void Searcher::expandShape(int32_t index) {
   for (std::vector<MeshAxis> &order : ordersOf(problem, shape)) {
     double bound = bounds.secondsOf(shape, order);
     double guess = std::max(bound, bounds.estimateOf(shape, order));
-    Head &head = heads.emplace_back();
-    head.outer = shape.outer();
-    head.outer.order = std::move(order);
+    SearchNode &node = nodes.emplace_back();
+    node.outer = shape.outer();
+    node.outer.order = std::move(order);
     for (int kind : kindsOf(problem))
-      asked.insert(problem.tables->alike(keyOf(head.outer, kind)));
+      asked.insert(problem.tables->alike(keyOf(node.outer, kind)));
     push(
-        {bound, guess, Level::Head, 0, static_cast<int32_t>(heads.size() - 1)});
+        {bound, guess, Level::Node, 0, static_cast<int32_t>(nodes.size() - 1)});
   }
 }
 
-/// The tables of a head. False when they would exceed the budget.
-bool Searcher::solveTables(Head &head) {
+/// The tables of a node. False when they would exceed the budget.
+bool Searcher::solveTables(SearchNode &node) {
   auto costOf = [&](int kind) {
     return problem.sizes.empty() ? 1 : problem.sizes[kind].tableCost;
   };
   double missing = 0;
   for (int kind : kindsOf(problem))
-    if (!solved.count(problem.tables->alike(keyOf(head.outer, kind))))
+    if (!solved.count(problem.tables->alike(keyOf(node.outer, kind))))
       missing += costOf(kind);
   if (missing > 0 && tablesCost + missing > tableBudget)
     return false;
-  head.tables.assign(*llvm::max_element(kindsOf(problem)) + 1, nullptr);
-  head.legal = true;
+  node.tables.assign(*llvm::max_element(kindsOf(problem)) + 1, nullptr);
+  node.legal = true;
   for (int kind : kindsOf(problem)) {
-    TableKey key = problem.tables->alike(keyOf(head.outer, kind));
-    head.tables[kind] = &problem.tables->get(key);
+    TableKey key = problem.tables->alike(keyOf(node.outer, kind));
+    node.tables[kind] = &problem.tables->get(key);
     if (solved.insert(key).second)
       tablesCost += costOf(kind);
-    if (head.tables[kind]->points.empty()) {
-      head.legal = false;
+    if (node.tables[kind]->points.empty()) {
+      node.legal = false;
       return true;
     }
   }
   return true;
 }
 
-void Searcher::expandHead(const Node &node) {
-  int32_t index = node.index;
-  Head &head = heads[index];
-  head.bound = node.bound;
-  if (!solveTables(head)) {
-    deferred.push_back(node);
+void Searcher::expandNode(const OpenPart &part) {
+  int32_t index = part.index;
+  SearchNode &node = nodes[index];
+  node.bound = part.bound;
+  if (!solveTables(node)) {
+    deferred.push_back(part);
     return;
   }
-  --openHeads;
-  if (!head.legal) {
+  --openNodes;
+  if (!node.legal) {
     ++certificate.illegal;
     return;
   }
-  head.layouts = layoutsOf(problem, head.tables, certificate.allLayouts);
+  node.layouts = layoutsOf(problem, node.tables, certificate.allLayouts);
   Shape shape;
-  shape.pp = head.outer.pp;
-  shape.microBatches = head.outer.microBatches;
-  head.schedules = schedulesOf(problem, shape);
-  head.cuts = stateCutsOf(problem, head.outer);
-  for (size_t cut = 0; cut < head.cuts.size(); ++cut) {
-    OuterChoice outer = head.outer;
-    std::tie(outer.zero, outer.shardGroup) = head.cuts[cut];
+  shape.pp = node.outer.pp;
+  shape.microBatches = node.outer.microBatches;
+  node.schedules = schedulesOf(problem, shape);
+  node.cuts = stateCutsOf(problem, node.outer);
+  for (size_t cut = 0; cut < node.cuts.size(); ++cut) {
+    OuterChoice outer = node.outer;
+    std::tie(outer.zero, outer.shardGroup) = node.cuts[cut];
     Pricing pricing(problem, outer, memo);
-    PriceList prices = pricesOf(pricing, head.tables);
-    for (size_t schedule = 0; schedule < head.schedules.size(); ++schedule) {
+    PriceList prices = pricesOf(pricing, node.tables);
+    for (size_t schedule = 0; schedule < node.schedules.size(); ++schedule) {
       std::tie(outer.schedule, outer.chunks, outer.defer) =
-          head.schedules[schedule];
-      for (size_t layouts = 0; layouts < head.layouts.size(); ++layouts)
-        if (Node leaf = boundedLeaf(pricing, prices,
-                                    {0, 0, Level::Leaf, 0, index,
-                                     static_cast<int16_t>(cut),
-                                     static_cast<int16_t>(schedule),
-                                     static_cast<int32_t>(layouts)});
-            leaf.bound < HUGE_VAL)
-          push(leaf);
+          node.schedules[schedule];
+      for (size_t layouts = 0; layouts < node.layouts.size(); ++layouts)
+        if (OpenPart candidate = boundedCandidate(
+                pricing, prices,
+                {0, 0, Level::Candidate, 0, index, static_cast<int16_t>(cut),
+                 static_cast<int16_t>(schedule),
+                 static_cast<int32_t>(layouts)});
+            candidate.bound < HUGE_VAL)
+          push(candidate);
     }
   }
 }
 
-/// A leaf with its bound and guess; never, where pins allow no point of it.
-Node Searcher::boundedLeaf(const Pricing &pricing, const PriceList &prices,
-                           Node node) {
-  const Head &head = heads[node.index];
-  LeafTimes times;
+/// A candidate plan with its bound and guess; never, where pins allow no point
+/// of it.
+OpenPart Searcher::boundedCandidate(const Pricing &pricing,
+                                    const PriceList &prices, OpenPart part) {
+  const SearchNode &node = nodes[part.index];
+  CandidateTimes times;
   StageProblem stages =
-      stageProblemOf(pricing, head.layouts[node.layouts], head.tables, prices,
+      stageProblemOf(pricing, node.layouts[part.layouts], node.tables, prices,
                      /*forBound=*/true, times);
   if (stages.kinds.empty()) {
-    node.bound = HUGE_VAL;
-    return node;
+    part.bound = HUGE_VAL;
+    return part;
   }
-  node.bound = std::max(head.bound, boundOfSplit(stages));
-  node.guess = std::max(node.bound, times.stepSec(leastObjective(stages)));
-  return node;
+  part.bound = std::max(node.bound, boundOfSplit(stages));
+  part.guess = std::max(part.bound, times.stepSec(leastObjective(stages)));
+  return part;
 }
 
-OuterChoice Searcher::outerOf(const Node &node) const {
-  const Head &head = heads[node.index];
-  OuterChoice outer = head.outer;
-  std::tie(outer.zero, outer.shardGroup) = head.cuts[node.cut];
+OuterChoice Searcher::outerOf(const OpenPart &part) const {
+  const SearchNode &node = nodes[part.index];
+  OuterChoice outer = node.outer;
+  std::tie(outer.zero, outer.shardGroup) = node.cuts[part.cut];
   std::tie(outer.schedule, outer.chunks, outer.defer) =
-      head.schedules[node.schedule];
+      node.schedules[part.schedule];
   return outer;
 }
 
-/// The stages' problem of a leaf.
-StageProblem Searcher::problemOf(const Node &node, LeafTimes &times) {
-  const Head &head = heads[node.index];
-  OuterChoice outer = outerOf(node);
+/// The stages' problem of a candidate plan.
+StageProblem Searcher::problemOf(const OpenPart &part, CandidateTimes &times) {
+  const SearchNode &node = nodes[part.index];
+  OuterChoice outer = outerOf(part);
   Pricing pricing(problem, outer, memo);
-  return stageProblemOf(pricing, head.layouts[node.layouts], head.tables,
-                        pricesOf(pricing, head.tables), /*forBound=*/false,
+  return stageProblemOf(pricing, node.layouts[part.layouts], node.tables,
+                        pricesOf(pricing, node.tables), /*forBound=*/false,
                         times);
 }
 
-/// Works off one node, unless it cannot matter.
-void Searcher::work(const Node &node) {
-  if (node.bound >= best && node.level != Level::Leaf)
+/// Works off one part, unless it cannot matter.
+void Searcher::work(const OpenPart &part) {
+  if (part.bound >= best && part.level != Level::Candidate)
     return;
-  switch (node.level) {
+  switch (part.level) {
   case Level::Shape:
-    expandShape(node.index);
+    expandShape(part.index);
     break;
-  case Level::Head:
-    expandHead(node);
+  case Level::Node:
+    expandNode(part);
     break;
-  case Level::Leaf:
-    solveNode(node);
+  case Level::Candidate:
+    solvePart(part);
     break;
   }
 }
 
-/// Bounds a head with its memory, once. True when the node's bound has risen.
-bool Searcher::raise(Node &node) {
-  if (node.level != Level::Head || heads[node.index].bounded)
+/// Bounds a node with its memory, once. True when the part's bound has risen.
+bool Searcher::raise(OpenPart &part) {
+  if (part.level != Level::Node || nodes[part.index].bounded)
     return false;
-  heads[node.index].bounded = true;
-  ++boundedHeads;
+  nodes[part.index].bounded = true;
+  ++boundedNodes;
   double enough = best * (1 + kExploredSlack);
-  double bound = headBounds.secondsOf(heads[node.index].outer, enough);
-  if (bound <= node.bound)
+  double bound = nodeBounds.secondsOf(nodes[part.index].outer, enough);
+  if (bound <= part.bound)
     return false;
-  node.bound = bound;
-  node.guess = std::max(node.guess, bound);
+  part.bound = bound;
+  part.guess = std::max(part.guess, bound);
   return true;
 }
 
-/// Puts a node whose bound has risen where it belongs; drops it when nothing of
+/// Puts a part whose bound has risen where it belongs; drops it when nothing of
 /// it fits or it cannot matter.
-void Searcher::putBack(const Node &node) {
-  if (node.bound == HUGE_VAL) {
-    --openHeads;
-    ++certificate.cutByMemory;
-  } else if (node.bound < best * (1 + kExploredSlack)) {
-    push(node);
+void Searcher::putBack(const OpenPart &part) {
+  if (part.bound == HUGE_VAL) {
+    --openNodes;
+    ++certificate.prunedByMemory;
+  } else if (part.bound < best * (1 + kExploredSlack)) {
+    push(part);
   }
 }
 
 bool Searcher::givesUp() const {
   if (winner)
-    return problem.isQuick && certificate.evaluated > kQuickLeaves;
-  return boundedHeads > problem.hopeless;
+    return problem.isQuick && certificate.evaluated > kQuickCandidates;
+  return boundedNodes > problem.hopeless;
 }
 
 void Searcher::explore() {
   while (!queue.empty() && !givesUp() &&
          queue.front().guess <= best * (1 + kPlayedSlack)) {
-    Node node = pop();
-    if (raise(node)) {
-      putBack(node);
+    OpenPart part = pop();
+    if (raise(part)) {
+      putBack(part);
       continue;
     }
-    // Leaves may still win on the timeline; what needs tables is too far off.
-    bool isLeaf = node.level == Level::Leaf;
-    if (isLeaf ? node.guess >= best && ++leavesBeyond > kLeavesBeyond
-               : node.guess > best * (1 + kExploredSlack))
-      deferred.push_back(node);
+    // Candidate plans may still win on the timeline; what needs tables is too
+    // far off.
+    bool isCandidate = part.level == Level::Candidate;
+    if (isCandidate
+            ? part.guess >= best && ++candidatesBeyond > kCandidatesBeyond
+            : part.guess > best * (1 + kExploredSlack))
+      deferred.push_back(part);
     else
-      work(node);
+      work(part);
   }
 }
 
-/// Whether a node is guessed to hold no better plan, and looking at it would
+/// Whether a part is guessed to hold no better plan, and looking at it would
 /// not raise what is proven: others are not known to be slower.
-bool Searcher::isIdle(const Node &node) const {
-  double slack = node.level == Level::Leaf ? 0 : kGuessSlack;
-  return !problem.prove && node.guess >= best * (1 + slack) &&
-         node.bound >= looseBound;
+bool Searcher::isIdle(const OpenPart &part) const {
+  double slack = part.level == Level::Candidate ? 0 : kGuessSlack;
+  return !problem.prove && part.guess >= best * (1 + slack) &&
+         part.bound >= looseBound;
 }
 
 /// Goes through what is left by bound.
@@ -321,20 +326,20 @@ void Searcher::prove() {
   later.byBound = true;
   std::make_heap(queue.begin(), queue.end(), later);
   while (!queue.empty() && !givesUp() && queue.front().bound < best) {
-    Node node = pop();
-    if (raise(node)) {
-      putBack(node);
+    OpenPart part = pop();
+    if (raise(part)) {
+      putBack(part);
       continue;
     }
-    if (isIdle(node))
+    if (isIdle(part))
       continue;
     // What is proven stays as it is.
-    if (!problem.prove && node.level == Level::Leaf && node.guess >= best &&
-        ++leavesProven > kLeavesProven) {
-      looseBound = std::min(looseBound, node.bound);
+    if (!problem.prove && part.level == Level::Candidate &&
+        part.guess >= best && ++candidatesProven > kCandidatesProven) {
+      looseBound = std::min(looseBound, part.bound);
       continue;
     }
-    work(node);
+    work(part);
     if (deferred.empty())
       continue;
     // The budget is used up: what is left is not known.
@@ -348,9 +353,9 @@ void Searcher::countLeftOut() {
   if (openBound >= best)
     return;
   certificate.leftOut = 1;
-  for (const Node &open : queue)
-    if (open.bound < best && open.level != Level::Leaf)
-      certificate.leftOut += open.level == Level::Head
+  for (const OpenPart &open : queue)
+    if (open.bound < best && open.level != Level::Candidate)
+      certificate.leftOut += open.level == Level::Node
                                  ? 1
                                  : ordersCount(problem, shapes[open.index]);
 }
@@ -381,18 +386,18 @@ void Searcher::settleTies() {
   constexpr double kEqual = 1e-9;
   if (!winner)
     return;
-  Node first = won;
-  const Head &head = heads[first.index];
+  OpenPart first = won;
+  const SearchNode &node = nodes[first.index];
   OuterChoice outer = outerOf(first);
   Pricing pricing(problem, outer, memo);
-  PriceList prices = pricesOf(pricing, head.tables);
-  for (size_t layouts = 0; layouts < head.layouts.size(); ++layouts) {
-    Node other = first;
+  PriceList prices = pricesOf(pricing, node.tables);
+  for (size_t layouts = 0; layouts < node.layouts.size(); ++layouts) {
+    OpenPart other = first;
     other.layouts = static_cast<int32_t>(layouts);
-    double bound = boundedLeaf(pricing, prices, other).bound;
+    double bound = boundedCandidate(pricing, prices, other).bound;
     if (other.layouts != first.layouts &&
         std::abs(bound - best) <= kEqual * best)
-      solveNode(other);
+      solvePart(other);
   }
 }
 
@@ -413,14 +418,14 @@ bool search_detail::better(const PlanPoint &a, const PlanPoint &b) {
 }
 void Searcher::certify() {
   certificate.tablesSolved = problem.tables->solved();
-  closeLeaves();
+  closeCandidates();
   certificate.tablesBounded = 0;
   for (const TableKey &key : asked)
     certificate.tablesBounded += !solved.count(key);
-  certificate.cutByBound = openHeads - certificate.leftOut;
+  certificate.prunedByBound = openNodes - certificate.leftOut;
   double bound = std::min({best, openBound, looseBound});
-  for (const OpenLeaf &leaf : openLeaves)
-    bound = std::min(bound, leaf.least);
+  for (const OpenCandidate &candidate : openCandidates)
+    bound = std::min(bound, candidate.least);
   certificate.bestSec = winner ? winner->stepSec : 0;
   certificate.boundSec = bound < HUGE_VAL ? bound : 0;
   certificate.isMixed = llvm::any_of(
@@ -461,12 +466,12 @@ SearchProblem search_detail::withSizes(const SearchProblem &problem) {
   return sized;
 }
 
-double kerf::headBoundSec(const SearchProblem &problem,
-                          const OuterChoice &head) {
+double kerf::nodeBoundSec(const SearchProblem &problem,
+                          const OuterChoice &node) {
   SearchProblem sized = withSizes(problem);
   GroupMemo memo(*sized.machine, sized.profile);
   ShapeBounds layers(sized, memo);
-  return HeadBounds(sized, memo, layers).secondsOf(head, HUGE_VAL);
+  return NodeBounds(sized, memo, layers).secondsOf(node, HUGE_VAL);
 }
 
 std::optional<PlanPoint>

@@ -73,13 +73,14 @@ bool Alternatives::improves(const OuterChoice &outer,
   });
 }
 
-void Alternatives::noteLeaf(const OuterChoice &outer,
-                            std::pair<double, double> value, size_t leaf) {
+void Alternatives::noteCandidate(const OuterChoice &outer,
+                                 std::pair<double, double> value,
+                                 size_t candidate) {
   for (const auto &own : valuesOf(outer)) {
     Track &track = tracks[own];
     if (value < track.value) {
       track.value = value;
-      track.leaf = leaf;
+      track.candidate = candidate;
     }
   }
 }
@@ -141,12 +142,12 @@ std::vector<Alternative> Alternatives::list(Searcher &searcher,
     Alternative &alternative = result.emplace_back();
     alternative.what = pinText(key.first, key.second);
     if (track.evaluated()) {
-      alternative.plan = searcher.planOf(searcher.evaluated[track.leaf]);
+      alternative.plan = searcher.planOf(searcher.evaluated[track.candidate]);
       alternative.why =
           llvm::formatv("{0:f1} % slower",
                         (alternative.plan->stepSec / best.stepSec - 1) * 100);
     } else if (track.bound.sec < HUGE_VAL && track.bound.sec >= kLongestSec) {
-      alternative.why = "not possible: some layer cannot be cut so";
+      alternative.why = "not possible: some layer cannot be split so";
     } else if (track.bound.sec < HUGE_VAL) {
       const Certificate &certificate = searcher.certificate;
       alternative.boundSec = std::max(track.bound.sec, certificate.boundSec);

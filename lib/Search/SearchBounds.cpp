@@ -1,7 +1,7 @@
 //===- SearchBounds.cpp - what no plan of a shape can go below ------------===//
 //
-// Problem: there are a million heads and a few hundred tables may be solved.
-// Which heads need not be looked at?
+// Problem: there are a million nodes and a few hundred tables may be solved.
+// Which nodes need not be looked at?
 //
 // Idea: the closed form with every open decision at its best case is a lower
 // bound: layers at the tables' own bound, groups where their links carry most
@@ -189,11 +189,11 @@ double ShapeBounds::scheduleSec(const Shape &shape, double slowestSec,
   facts.setSends(std::vector<double>(static_cast<size_t>(shape.pp),
                                      message(boundaryBytes * part)));
   double best = HUGE_VAL;
-  auto with = [&](ScheduleKind schedule, double putOffSec) {
+  auto with = [&](ScheduleKind schedule, double deferredSec) {
     if (shape.pp > 1 && !wants(schedule))
       return;
     facts.schedule = schedule;
-    facts.putOffSec = putOffSec;
+    facts.deferredSec = deferredSec;
     best = std::min(best, pipelineBoundSec(facts, slowestSec, sumSec, tailSec,
                                            BoundOver::Slower));
   };

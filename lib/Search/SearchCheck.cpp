@@ -130,7 +130,7 @@ static void checkTogether(const SearchProblem &problem,
     });
   };
   if (llvm::none_of(shapes, isCut))
-    errors.push_back("no way to cut state is left: a shard group must be a "
+    errors.push_back("no way to shard state is left: a shard group must be a "
                      "part of the data and context ranks");
 }
 

@@ -1,11 +1,12 @@
-//===- SearchClose.cpp - all splits of the leaves that are left -----------===//
+//===- SearchClose.cpp - all splits of the candidate plans that are left --===//
 //
-// Problem: what is proven ends at leaves whose bound is below the best plan,
-// though none of their splits may be faster.
+// Problem: what is proven ends at candidate plans whose bound is below the best
+// plan, though none of their splits may be faster.
 //
-// Idea: where a leaf has few splits, each is played on the timeline. The points
-// of a split are the fastest that fit by sums over layers; where their programs
-// do not, the next ones are measured, until programs fit or are of no use.
+// Idea: where a candidate plan has few splits, each is simulated on the
+// timeline. The points of a split are the fastest that fit by sums over layers;
+// where their programs do not, the next ones are measured, until programs fit
+// or are of no use.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,8 @@
 using namespace kerf;
 using namespace kerf::search_detail;
 
-/// All splits of leaves are simulated until so many tasks were simulated.
+/// All splits of candidate plans are simulated until so many tasks were
+/// simulated.
 static constexpr double kMostClosed = 2e7;
 /// Combinations of points that are tried for a proof.
 static constexpr int64_t kProvenFills = 100'000;
@@ -77,7 +79,7 @@ bool Searcher::hasFewSplits(const OuterChoice &outer) const {
 /// The fastest points for borders whose programs fit, of all that stages may
 /// have; with `split`'s they do not. Points that are of no use count as
 /// fitting. False where there are too many to try.
-bool Searcher::fillPrograms(const Node &node, StageProblem stages,
+bool Searcher::fillPrograms(const OpenPart &part, StageProblem stages,
                             llvm::ArrayRef<int64_t> ends, StageSplit &split) {
   constexpr int64_t kMeasured = 200, kMeasuredToProve = 20000;
   if (stages.chunks > 1)
@@ -86,11 +88,11 @@ bool Searcher::fillPrograms(const Node &node, StageProblem stages,
   stages.accepts = [&](int64_t stage, const Filled &own) {
     StageSplit other = split;
     other.stages[stage][0].parts = own.parts;
-    if (--left < 0 || excessOf(node, stages, other)[stage] == 0)
+    if (--left < 0 || excessOf(part, stages, other)[stage] == 0)
       return true;
     return !mayWin(
-        stepSecOf(problem, outerOf(node),
-                  placedOf(stages, other, heads[node.index].tables)));
+        stepSecOf(problem, outerOf(part),
+                  placedOf(stages, other, nodes[part.index].tables)));
   };
   bool isExact = false;
   StageSplit filled = fillBorders(stages, ends, isExact);
@@ -98,20 +100,20 @@ bool Searcher::fillPrograms(const Node &node, StageProblem stages,
   return isExact && left >= 0;
 }
 
-/// Plays all splits of a leaf, where these are few. Takes the fastest that
-/// fits, and raises what none of them goes below. False where they are too
-/// many.
-bool Searcher::closeLeaf(OpenLeaf &leaf) {
-  OuterChoice outer = outerOf(leaf.node);
+/// Simulates all splits of a candidate plan, where these are few. Takes the
+/// fastest that fits, and raises what none of them goes below. False where they
+/// are too many.
+bool Searcher::closeCandidate(OpenCandidate &candidate) {
+  OuterChoice outer = outerOf(candidate.part);
   int64_t layers = layersOf(problem), count = outer.pp * outer.chunks;
   double simulated = bordersOf(count, layers) * 2.0 *
                      static_cast<double>(count * outer.microBatches);
   if (!hasFewSplits(outer) || closed + simulated > kMostClosed)
     return false;
   closed += simulated;
-  LeafTimes times;
-  StageProblem stages = problemOf(leaf.node, times);
-  toPrograms(leaf.node, stages, problem.measureLayers);
+  CandidateTimes times;
+  StageProblem stages = problemOf(candidate.part, times);
+  toPrograms(candidate.part, stages, problem.measureLayers);
   if (problem.prove)
     stages.exactFills = kProvenFills;
   bool isUniform = stages_detail::isUniform(stages);
@@ -126,37 +128,41 @@ bool Searcher::closeLeaf(OpenLeaf &leaf) {
       continue;
     if (!split.fits() || !isExact)
       return false;
-    double sec = stepSecOf(
-        problem, outer, placedOf(stages, split, heads[leaf.node.index].tables));
-    split = withBestOnce(leaf.node, stages, std::move(split), sec);
+    double sec =
+        stepSecOf(problem, outer,
+                  placedOf(stages, split, nodes[candidate.part.index].tables));
+    split = withBestOnce(candidate.part, stages, std::move(split), sec);
     if (mayWin(sec) && problem.measure &&
-        !fitsMemory(leaf.node, stages, split)) {
-      if (!fillPrograms(leaf.node, stages, borders.ends, split)) {
+        !fitsMemory(candidate.part, stages, split)) {
+      if (!fillPrograms(candidate.part, stages, borders.ends, split)) {
         least = std::min(least, sec); // slower points may fit
         continue;
       }
       if (!split.fits())
         continue;
-      sec = stepSecOf(problem, outer,
-                      placedOf(stages, split, heads[leaf.node.index].tables));
-      split = withBestOnce(leaf.node, stages, std::move(split), sec);
+      sec = stepSecOf(
+          problem, outer,
+          placedOf(stages, split, nodes[candidate.part.index].tables));
+      split = withBestOnce(candidate.part, stages, std::move(split), sec);
     }
     if (mayWin(sec))
-      takeSplit(leaf.node, stages, split);
+      takeSplit(candidate.part, stages, split);
     else
       least = std::min(least, sec);
   } while (borders.next());
-  leaf.least = std::max(leaf.least, winner ? std::min(least, best) : least);
+  candidate.least =
+      std::max(candidate.least, winner ? std::min(least, best) : least);
   return true;
 }
 
-/// Closes what is left, the lowest first, until a leaf has too many splits.
-void Searcher::closeLeaves() {
-  auto isLower = [](const OpenLeaf &a, const OpenLeaf &b) {
+/// Closes what is left, the lowest first, until a candidate plan has too many
+/// splits.
+void Searcher::closeCandidates() {
+  auto isLower = [](const OpenCandidate &a, const OpenCandidate &b) {
     return a.least < b.least;
   };
-  llvm::sort(openLeaves, isLower);
-  for (OpenLeaf &leaf : openLeaves)
-    if (leaf.least >= best * (1 - 1e-9) || !closeLeaf(leaf))
+  llvm::sort(openCandidates, isLower);
+  for (OpenCandidate &candidate : openCandidates)
+    if (candidate.least >= best * (1 - 1e-9) || !closeCandidate(candidate))
       break;
 }

@@ -44,11 +44,11 @@ std::vector<StateCut> stateCutsOf(const SearchProblem &problem,
                                   const OuterChoice &outer);
 
 //===----------------------------------------------------------------------===//
-// Leaves (Leaf.cpp)
+// Candidate plans (SearchCandidate.cpp)
 //===----------------------------------------------------------------------===//
 
-/// What no plan of a leaf can go below on the timeline, by what its slowest
-/// stage and all stages take.
+/// What no split of a candidate plan can go below on the timeline, by what its
+/// slowest stage and all stages take.
 struct StepBound {
   PipelineFacts facts; ///< but for `firstChunkSec`
   double constantSec = 0;
@@ -81,7 +81,7 @@ private:
 /// How time depends on the stages in the closed form:
 ///   slowestWeight x slowest stage + sumWeight x all stages + onceSec.
 /// It is an estimate: what is likely to be fast is looked at first.
-struct LeafTimes {
+struct CandidateTimes {
   double slowestWeight = 0, sumWeight = 0, onceSec = 0;
   double linkSec = 0; ///< what messages take at least, and what comes once
   std::shared_ptr<const StepBound> bound; ///< in `StageProblem::least`, too
@@ -91,7 +91,7 @@ struct LeafTimes {
   }
 };
 
-/// Tables of one head: by kind (empty for kinds that do not occur).
+/// Tables of one node: by kind (empty for kinds that do not occur).
 using TableList = std::vector<const LayerTable *>;
 
 /// Which layout each kind of layer has; -1: any (kinds that occur once).
@@ -103,18 +103,18 @@ std::vector<LayoutChoice> layoutsOf(const SearchProblem &problem,
 using PriceList = std::vector<std::vector<LayerPrice>>;
 PriceList pricesOf(const Pricing &pricing, const TableList &tables);
 
-/// The bound of a leaf: the points that `stages` has.
+/// The bound of a candidate plan: the points that `stages` has.
 StepBound stepBoundOf(const Pricing &pricing, const StageProblem &stages,
                       const TableList &tables, const PriceList &prices);
 
-/// The stages' problem of a leaf (the choice that is priced, and layouts) and
-/// what the closed form adds; `forBound` leaves memory out. `kinds` is empty
-/// where no point is allowed.
+/// The stages' problem of a candidate plan (the choice that is priced, and
+/// layouts) and what the closed form adds; `forBound` leaves memory out.
+/// `kinds` is empty where no point is allowed.
 StageProblem stageProblemOf(const Pricing &pricing, const LayoutChoice &layouts,
                             const TableList &tables, const PriceList &prices,
-                            bool forBound, LeafTimes &times);
+                            bool forBound, CandidateTimes &times);
 
-/// The same leaf by what its programs need at least
+/// The same candidate plan by what its programs need at least
 /// (`measure`, one of `SearchProblem`), in place of sums over layers: every
 /// split whose programs fit, fits here too. Nothing where that is not known.
 std::optional<StageProblem>
@@ -126,14 +126,14 @@ std::vector<PlacedStage> placedOf(const StageProblem &stages,
                                   const StageSplit &split,
                                   const TableList &tables);
 
-/// Whether a leaf's layers exchange rows of experts: all points of a kind do,
-/// or none (`layoutsOf`).
+/// Whether a candidate plan's layers exchange rows of experts: all points of a
+/// kind do, or none (`layoutsOf`).
 bool exchangesRows(const StageProblem &stages, const TableList &tables);
 /// Tables of all kinds under a choice; solves what is not known yet.
 TableList tablesOf(const SearchProblem &problem, const OuterChoice &outer);
 
-/// The split of a leaf: that of a given plan, that of `pins.stageLayers`, or
-/// the best one.
+/// The split of a candidate plan: that of a given plan, that of
+/// `pins.stageLayers`, or the best one.
 StageSplit splitOf(const SearchProblem &problem, const StageProblem &stages,
                    const TableList &tables);
 

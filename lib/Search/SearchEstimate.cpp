@@ -1,8 +1,8 @@
-//===- SearchEstimate.cpp - which heads are worth a look first ------------===//
+//===- SearchEstimate.cpp - which nodes are worth a look first ------------===//
 //
 // Problem: bounds that need no table know nothing of communication, so that
-// many heads look alike; tables are dear. In which order should heads be looked
-// at?
+// many nodes look alike; tables take long. In which order should nodes be
+// looked at?
 //
 // Idea: what a layer takes on one rank is known after one table per kind. Cut
 // evenly, with the collectives that Megatron has (Korthikanti et al. 2022,
@@ -22,7 +22,7 @@
 using namespace kerf;
 using namespace kerf::search_detail;
 
-/// Sequences of a micro-batch from which on an expert's product has rows
+/// Sequences of a micro-batch from which on an expert's matmul has rows
 /// enough.
 constexpr int64_t kPooledSequences = 8;
 

@@ -1,7 +1,8 @@
 //===- SearchEvaluate.cpp - from placed layers to a whole plan ------------===//
 //
 // Everything of a plan that follows from its outer choice and the points of its
-// layers: the work that the timeline plays, the memory of each stage, the time.
+// layers: the work that the timeline simulates, the memory of each stage, the
+// time.
 //
 //===----------------------------------------------------------------------===//
 

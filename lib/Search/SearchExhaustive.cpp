@@ -18,7 +18,7 @@ using namespace kerf;
 using namespace kerf::search_detail;
 
 namespace {
-/// All splits of one leaf.
+/// All splits of one candidate plan.
 class Enumerator {
 public:
   /// `secondsOf`: of a split, on the timeline. `fitsPrograms`: whether the
@@ -208,24 +208,24 @@ StageSplit Enumerator::run() {
 }
 
 namespace {
-/// All leaves.
+/// All candidate plans.
 struct ExhaustiveSearch {
   const SearchProblem &problem;
   GroupMemo memo;
   SearchResult result;
 
-  void tryHead(const OuterChoice &head, llvm::ArrayRef<Schedule> schedules);
-  void tryLeaf(const Pricing &pricing, const LayoutChoice &layouts,
-               const TableList &tables, const PriceList &prices);
+  void tryNode(const OuterChoice &node, llvm::ArrayRef<Schedule> schedules);
+  void tryCandidate(const Pricing &pricing, const LayoutChoice &layouts,
+                    const TableList &tables, const PriceList &prices);
 };
 } // namespace
 
-void ExhaustiveSearch::tryLeaf(const Pricing &pricing,
-                               const LayoutChoice &layouts,
-                               const TableList &tables,
-                               const PriceList &prices) {
+void ExhaustiveSearch::tryCandidate(const Pricing &pricing,
+                                    const LayoutChoice &layouts,
+                                    const TableList &tables,
+                                    const PriceList &prices) {
   Certificate &certificate = result.certificate;
-  LeafTimes times;
+  CandidateTimes times;
   StageProblem stages = stageProblemOf(pricing, layouts, tables, prices,
                                        /*forBound=*/false, times);
   if (stages.kinds.empty())
@@ -254,16 +254,16 @@ void ExhaustiveSearch::tryLeaf(const Pricing &pricing,
   certificate.bestSec = certificate.boundSec = result.best->stepSec;
 }
 
-void ExhaustiveSearch::tryHead(const OuterChoice &head,
+void ExhaustiveSearch::tryNode(const OuterChoice &node,
                                llvm::ArrayRef<Schedule> schedules) {
-  TableList tables = tablesOf(problem, head);
+  TableList tables = tablesOf(problem, node);
   for (int kind : kindsOf(problem))
     if (tables[kind]->points.empty()) {
       ++result.certificate.illegal;
       return;
     }
-  for (StateCut cut : stateCutsOf(problem, head)) {
-    OuterChoice outer = head;
+  for (StateCut cut : stateCutsOf(problem, node)) {
+    OuterChoice outer = node;
     std::tie(outer.zero, outer.shardGroup) = cut;
     Pricing pricing(problem, outer, memo);
     PriceList prices = pricesOf(pricing, tables);
@@ -271,7 +271,7 @@ void ExhaustiveSearch::tryHead(const OuterChoice &head,
       std::tie(outer.schedule, outer.chunks, outer.defer) = schedule;
       bool all = true;
       for (const LayoutChoice &layouts : layoutsOf(problem, tables, all))
-        tryLeaf(pricing, layouts, tables, prices);
+        tryCandidate(pricing, layouts, tables, prices);
     }
   }
 }
@@ -283,13 +283,13 @@ SearchResult kerf::searchExhaustively(const SearchProblem &problem) {
   for (const Shape &shape : shapesOf(problem)) {
     std::vector<Schedule> schedules = schedulesOf(problem, shape);
     for (const std::vector<MeshAxis> &order : ordersOf(problem, shape)) {
-      ++certificate.heads;
-      OuterChoice head = shape.outer();
-      head.order = order;
+      ++certificate.nodes;
+      OuterChoice node = shape.outer();
+      node.order = order;
       certificate.space +=
           static_cast<double>(schedules.size()) *
-          static_cast<double>(stateCutsOf(problem, head).size());
-      search.tryHead(head, schedules);
+          static_cast<double>(stateCutsOf(problem, node).size());
+      search.tryNode(node, schedules);
     }
   }
   certificate.tablesSolved = problem.tables->solved();

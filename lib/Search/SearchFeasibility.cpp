@@ -173,7 +173,7 @@ static void addReasons(const SearchProblem &problem, Infeasible &infeasible) {
 static SearchProblem reliefOf(const SearchProblem &problem) {
   SearchProblem relief = problem;
   relief.budget = kReliefTables;
-  relief.hopeless = kReliefHeads;
+  relief.hopeless = kReliefNodes;
   relief.isQuick = true;
   return relief;
 }

@@ -189,7 +189,7 @@ search_detail::placeBest(const SearchProblem &problem, const OuterChoice &outer,
   std::optional<PlanPoint> best;
   bool all = true;
   for (const LayoutChoice &layouts : layoutsOf(problem, tables, all)) {
-    LeafTimes times;
+    CandidateTimes times;
     StageProblem stages = stageProblemOf(pricing, layouts, tables, prices,
                                          /*forBound=*/false, times);
     if (stages.kinds.empty())

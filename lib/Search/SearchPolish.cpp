@@ -47,25 +47,25 @@ static bool isNeighbour(const Shape &a, const OuterChoice &b) {
          ratioOf(a.microBatch, b.microBatch) <= kWithin;
 }
 
-Shape Searcher::shapeOf(const Node &node) const {
-  if (node.level == Level::Shape)
-    return shapes[node.index];
-  const OuterChoice &outer = heads[node.index].outer;
+Shape Searcher::shapeOf(const OpenPart &part) const {
+  if (part.level == Level::Shape)
+    return shapes[part.index];
+  const OuterChoice &outer = nodes[part.index].outer;
   return {outer.tp, outer.cp,         outer.ep,          outer.pp,
           outer.dp, outer.microBatch, outer.microBatches};
 }
 
-/// Takes the open nodes near the best plan that may beat it, the most promising
-/// first; leaves that are guessed to be slower stay.
-std::vector<Node> Searcher::takeNear() {
-  auto isNear = [&](const Node &node) {
-    bool mayHelp = node.level != Level::Leaf || node.guess < best;
-    return node.bound < best && mayHelp &&
-           isNeighbour(shapeOf(node), winner->outer);
+/// Takes the open parts near the best plan that may beat it, the most promising
+/// first; candidate plans that are guessed to be slower stay.
+std::vector<OpenPart> Searcher::takeNear() {
+  auto isNear = [&](const OpenPart &part) {
+    bool mayHelp = part.level != Level::Candidate || part.guess < best;
+    return part.bound < best && mayHelp &&
+           isNeighbour(shapeOf(part), winner->outer);
   };
-  std::vector<Node> near, others;
-  for (const Node &node : queue)
-    (isNear(node) ? near : others).push_back(node);
+  std::vector<OpenPart> near, others;
+  for (const OpenPart &part : queue)
+    (isNear(part) ? near : others).push_back(part);
   queue = std::move(others);
   std::vector<size_t> order(near.size());
   std::iota(order.begin(), order.end(), 0);
@@ -73,7 +73,7 @@ std::vector<Node> Searcher::takeNear() {
     return near[a].guess != near[b].guess ? near[a].guess < near[b].guess
                                           : a < b;
   });
-  std::vector<Node> sorted;
+  std::vector<OpenPart> sorted;
   for (size_t i : order)
     sorted.push_back(near[i]);
   return sorted;
@@ -86,14 +86,14 @@ void Searcher::polish() {
   tableBudget += kPolishTables * problem.budget;
   llvm::append_range(queue, deferred);
   deferred.clear();
-  for (std::vector<Node> near; !(near = takeNear()).empty();)
-    for (Node &node : near) {
-      raise(node);
-      if (node.bound == HUGE_VAL) {
-        --openHeads;
-        ++certificate.cutByMemory;
-      } else if (node.bound < best) {
-        work(node); // its children are in the queue
+  for (std::vector<OpenPart> near; !(near = takeNear()).empty();)
+    for (OpenPart &part : near) {
+      raise(part);
+      if (part.bound == HUGE_VAL) {
+        --openNodes;
+        ++certificate.prunedByMemory;
+      } else if (part.bound < best) {
+        work(part); // its children are in the queue
       }
     }
   llvm::append_range(queue, deferred);

@@ -4,7 +4,7 @@
 // pipeline. What do these make of a layer's time and bytes?
 //
 // Per layer and micro-batch: compute, collectives that are not hidden, no less
-// than the runtime's floor; the gradient's accumulation; ZeRO-3's gathers,
+// than the runtime's least time; the gradient's accumulation; ZeRO-3's gathers,
 // ZeRO-2 and 3's reduce-scatters (Rajbhandari et al. 2020, arXiv 1910.02054).
 // Per step: ZeRO-0 all-reduces gradients; 1 reduce-scatters them and gathers
 // the updated weights; 2 gathers the weights; hybrid sharding adds an
@@ -144,12 +144,12 @@ static double exposedSec(const TimeParts &parts, const Profile &profile) {
 
 /// What recomputation takes at least: our programs launch what it needs, other
 /// runtimes the part of the forward pass that its time is of that.
-static double floorAgain(const Profile &profile, const Device &device,
-                         const LayerPoint &point, double floorForward) {
+static double leastRecompute(const Profile &profile, const Device &device,
+                             const LayerPoint &point, double leastForward) {
   if (profile.fused)
     return point.kernelsAgain * device.launchSec;
   double all = point.forward.computeSec();
-  return all > 0 ? floorForward * point.recompute.computeSec() / all : 0;
+  return all > 0 ? leastForward * point.recompute.computeSec() / all : 0;
 }
 
 double search_detail::gradientOverlapOf(const Profile &profile,
@@ -169,38 +169,38 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
                            const LayerPoint &point) {
   const Profile &profile = pricing.problem.profile;
   // A backward pass launches about two kernels for one of the forward pass (one
-  // product becomes two).
+  // matmul becomes two).
   const Device &device = pricing.problem.machine->device;
   int kernels = point.kernels + (profile.fused ? 0 : point.kernelsAgain);
   double launches = kernels * device.launchSec;
-  double floorForward = launches / 3, floorBackward = 2 * launches / 3;
+  double leastForward = launches / 3, leastBackward = 2 * launches / 3;
   if (isLayer(pricing.problem, kind)) {
-    floorForward = std::max(floorForward, profile.layerFloorForwardSec);
-    floorBackward = std::max(floorBackward, profile.layerFloorBackwardSec);
+    leastForward = std::max(leastForward, profile.leastForwardSec);
+    leastBackward = std::max(leastBackward, profile.leastBackwardSec);
   }
   ChunkWork work;
-  work.forwardSec = std::max(exposedSec(point.forward, profile), floorForward);
+  work.forwardSec = std::max(exposedSec(point.forward, profile), leastForward);
   double adding = addingSec(point, pricing.outer.microBatches);
   double backward = exposedSec(point.backward, profile) + adding;
-  work.backwardSec = std::max(backward, floorBackward);
+  work.backwardSec = std::max(backward, leastBackward);
   // Of the two kernels one is the weight gradient's: the others' launches are
-  // waited for, and of time that is launches alone the rest can be put off.
+  // waited for, and of time that is launches alone the rest can be deferred.
   if (point.weightGradientSec > 0)
     work.weightGradientSec =
         std::min(point.weightGradientSec + adding + work.backwardSec - backward,
-                 work.backwardSec - floorBackward / 2);
+                 work.backwardSec - leastBackward / 2);
   if (splitsWeightGradient(pricing.outer.schedule)) {
     TimeParts more;
-    more.commSec = point.putOffCommSec;
-    work.backwardSec += exposedSec(more, profile) + point.putOffCopySec;
+    more.commSec = point.deferredCommSec;
+    work.backwardSec += exposedSec(more, profile) + point.deferredCopySec;
     work.weightGradientSec += exposedSec(more, profile);
-    more.commSec = point.putOffHiddenSec;
+    more.commSec = point.deferredHiddenSec;
     work.backwardSec += exposedSec(more, profile);
   }
   // What is recomputed is launched again.
   work.backwardSec +=
       std::max(exposedSec(point.recompute, profile),
-               floorAgain(profile, device, point, floorForward));
+               leastRecompute(profile, device, point, leastForward));
   return work;
 }
 

@@ -4,7 +4,7 @@
 #define KERF_LIB_SEARCH_SEARCHRUN_H
 
 #include "SearchDetail.h"
-#include "SearchHeadBounds.h"
+#include "SearchNodeBounds.h"
 
 #include <cmath>
 #include <deque>
@@ -13,25 +13,25 @@
 
 namespace kerf::search_detail {
 
-/// Leaves are simulated on the timeline when their closed form is at most this
-/// part above the best.
+/// Candidate plans are simulated on the timeline when their closed form is at
+/// most this part above the best.
 constexpr double kPlayedSlack = 0.08;
 
-enum class Level : int8_t { Shape, Head, Leaf };
+enum class Level : int8_t { Shape, Node, Candidate };
 
-/// An open part of the space; `index` is that of a shape or a head.
-struct Node {
+/// An open part of the space; `index` is that of a shape or a node.
+struct OpenPart {
   double bound = 0; ///< no plan in it is faster
   double guess = 0; ///< what its best plan will probably take
   Level level = Level::Shape;
   int64_t number = 0; ///< order of creation: equal bounds are worked off in it
   int32_t index = 0;
-  int16_t cut = 0, schedule = 0; ///< of a leaf, in its head's lists
+  int16_t cut = 0, schedule = 0; ///< of a candidate plan, in its node's lists
   int32_t layouts = 0;
 };
 
 /// A shape with an order of its axes.
-struct Head {
+struct SearchNode {
   OuterChoice outer;
   bool legal = false;
   bool bounded = false; ///< with its memory
@@ -42,28 +42,29 @@ struct Head {
   std::vector<StateCut> cuts;
 };
 
-/// A leaf that was solved, and what no split of it can go below.
-struct OpenLeaf {
+/// A candidate plan that was solved, and what no split of it can go below.
+struct OpenCandidate {
   double least = 0;
-  Node node;
+  OpenPart part;
 };
 
 struct Evaluated {
-  Node node;
+  OpenPart part;
   StageSplit split;
 };
 
 struct Searcher;
 
-/// The best leaf per value of each decision, and what is known of the others.
+/// The best candidate plan per value of each decision, and what is known of the
+/// others.
 class Alternatives {
 public:
   void noteMisfit(const Shape &shape, double bytes);
   void noteBound(const Shape &shape, const LowerBound &bound);
   /// `value`: seconds of the timeline (never, if not simulated), closed form.
-  void noteLeaf(const OuterChoice &outer, std::pair<double, double> value,
-                size_t leaf);
-  /// Whether `noteLeaf` would keep it.
+  void noteCandidate(const OuterChoice &outer, std::pair<double, double> value,
+                     size_t candidate);
+  /// Whether `noteCandidate` would keep it.
   bool improves(const OuterChoice &outer,
                 std::pair<double, double> value) const;
   std::vector<Alternative> list(Searcher &searcher, const PlanPoint &best);
@@ -73,7 +74,7 @@ private:
     LowerBound bound;        ///< least of a shape
     double bytes = HUGE_VAL; ///< least of a shape that does not fit
     std::pair<double, double> value = {HUGE_VAL, HUGE_VAL};
-    size_t leaf = 0;
+    size_t candidate = 0;
     bool evaluated() const { return value.second < HUGE_VAL; }
   };
   /// By decision ("tp"), then value.
@@ -83,106 +84,110 @@ private:
 struct Searcher {
   explicit Searcher(const SearchProblem &problem)
       : problem(problem), memo(*problem.machine, problem.profile),
-        bounds(problem, memo), headBounds(problem, memo, bounds),
+        bounds(problem, memo), nodeBounds(problem, memo, bounds),
         best(problem.enoughSec) {}
 
   void run();
   void certify();
-  PlanPoint planOf(const Evaluated &leaf);
-  OuterChoice outerOf(const Node &node) const;
+  PlanPoint planOf(const Evaluated &candidate);
+  OuterChoice outerOf(const OpenPart &part) const;
 
   const SearchProblem &problem;
   Certificate certificate;
   Alternatives alternatives;
-  std::vector<Evaluated> evaluated; ///< leaves that fit
+  std::vector<Evaluated> evaluated; ///< candidate plans that fit
   std::optional<PlanPoint> winner;  ///< the best one on the timeline
-  Node won;                         ///< its leaf
+  OpenPart won;                     ///< its candidate plan
 
 private:
   GroupMemo memo;
   ShapeBounds bounds;
-  HeadBounds headBounds;
+  NodeBounds nodeBounds;
   std::vector<Shape> shapes;
-  std::deque<Head> heads;
-  /// Nodes in the order in which they are worked off: by guess, to find good
-  /// plans soon; by bound, to prove that there are no better ones.
+  std::deque<SearchNode> nodes;
+  /// Open parts in the order in which they are worked off: by guess, to find
+  /// good plans soon; by bound, to prove that there are no better ones.
   struct Later {
     bool byBound = false;
-    bool operator()(const Node &a, const Node &b) const {
+    bool operator()(const OpenPart &a, const OpenPart &b) const {
       // Among equals what is deeper comes first: it may settle the rest.
-      auto rank = [&](const Node &node) {
-        return std::make_tuple(byBound ? node.bound : node.guess,
-                               -static_cast<int>(node.level), node.number);
+      auto rank = [&](const OpenPart &part) {
+        return std::make_tuple(byBound ? part.bound : part.guess,
+                               -static_cast<int>(part.level), part.number);
       };
       return rank(a) > rank(b);
     }
   };
-  std::vector<Node> queue; ///< a heap by `later`
+  std::vector<OpenPart> queue; ///< a heap by `later`
   Later later;
-  std::vector<Node> deferred; ///< what exploring left out
+  std::vector<OpenPart> deferred; ///< what exploring left out
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, int64_t>
       stateCuts;
   std::set<TableKey> asked, solved;
-  int64_t pushed = 0, openHeads = 0, boundedHeads = 0, leavesBeyond = 0,
-          leavesProven = 0;
+  int64_t pushed = 0, openNodes = 0, boundedNodes = 0, candidatesBeyond = 0,
+          candidatesProven = 0;
   double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)
   double tasks = 0;                       ///< simulated
-  double closed = 0;                      ///< so many for all splits of leaves
+  double closed = 0; ///< so many for all splits of candidate plans
   /// What need not be looked at takes as long: the best plan on the timeline.
   double best;
-  double openBound = HUGE_VAL;      ///< of what was not looked at
-  std::vector<OpenLeaf> openLeaves; ///< as far as they were solved
-  /// Of those with too many splits to play all; of leaves that are not solved.
+  double openBound = HUGE_VAL;               ///< of what was not looked at
+  std::vector<OpenCandidate> openCandidates; ///< as far as they were solved
+  /// Of those with too many splits to simulate all; of candidate plans that are
+  /// not solved.
   double looseBound = HUGE_VAL;
 
-  void push(Node node);
-  Node pop();
-  void work(const Node &node);
+  void push(OpenPart part);
+  OpenPart pop();
+  void work(const OpenPart &part);
   /// Whether a search that found nothing that fits has looked long enough.
   bool givesUp() const;
   void explore();
   void prove();
   void polish();
-  std::vector<Node> takeNear();
-  Shape shapeOf(const Node &node) const;
+  std::vector<OpenPart> takeNear();
+  Shape shapeOf(const OpenPart &part) const;
   void countLeftOut();
   void settleTies();
-  bool isIdle(const Node &node) const;
+  bool isIdle(const OpenPart &part) const;
   void listShapes();
   double countStateCuts(const Shape &shape);
   void expandShape(int32_t index);
-  bool solveTables(Head &head);
-  bool raise(Node &node);
-  void putBack(const Node &node);
-  void expandHead(const Node &node);
-  StageProblem problemOf(const Node &node, LeafTimes &times);
-  bool toPrograms(const Node &node, StageProblem &stages,
+  bool solveTables(SearchNode &node);
+  bool raise(OpenPart &part);
+  void putBack(const OpenPart &part);
+  void expandNode(const OpenPart &part);
+  StageProblem problemOf(const OpenPart &part, CandidateTimes &times);
+  bool toPrograms(const OpenPart &part, StageProblem &stages,
                   const SearchProblem::MeasureLayers &measure);
-  bool isHopeless(const Node &node, StageProblem stages);
-  void solveNode(const Node &node);
-  double leastOf(const Node &node, const StageProblem &stages, bool byPrograms,
-                 const LeafTimes &times, const StageSplit &split);
-  StageSplit fitted(const Node &node, StageProblem &stages, StageSplit split,
-                    bool &isNew);
-  StageSplit squeezed(const Node &node, StageProblem &stages,
-                      llvm::ArrayRef<double> whole);
-  std::vector<double> excessOf(const Node &node, const StageProblem &stages,
-                               const StageSplit &split);
-  double playLeaf(const Node &node, const StageProblem &stages,
-                  const StageSplit &split, double value, double least);
-  bool mayWin(double sec) const;
-  bool fitsMemory(const Node &node, const StageProblem &stages,
-                  const StageSplit &split);
-  StageSplit withBestOnce(const Node &node, const StageProblem &stages,
-                          StageSplit split, double &sec);
-  Node boundedLeaf(const Pricing &pricing, const PriceList &prices, Node node);
-  void keepLeaf(const Node &node, StageProblem &stages, const LeafTimes &times,
-                StageSplit split, double least);
-  void takeSplit(const Node &node, const StageProblem &stages,
+  bool isHopeless(const OpenPart &part, StageProblem stages);
+  void solvePart(const OpenPart &part);
+  double leastOf(const OpenPart &part, const StageProblem &stages,
+                 bool byPrograms, const CandidateTimes &times,
                  const StageSplit &split);
-  void closeLeaves();
-  bool closeLeaf(OpenLeaf &leaf);
-  bool fillPrograms(const Node &node, StageProblem stages,
+  StageSplit fitted(const OpenPart &part, StageProblem &stages,
+                    StageSplit split, bool &isNew);
+  StageSplit squeezed(const OpenPart &part, StageProblem &stages,
+                      llvm::ArrayRef<double> whole);
+  std::vector<double> excessOf(const OpenPart &part, const StageProblem &stages,
+                               const StageSplit &split);
+  double simulateCandidate(const OpenPart &part, const StageProblem &stages,
+                           const StageSplit &split, double value, double least);
+  bool mayWin(double sec) const;
+  bool fitsMemory(const OpenPart &part, const StageProblem &stages,
+                  const StageSplit &split);
+  StageSplit withBestOnce(const OpenPart &part, const StageProblem &stages,
+                          StageSplit split, double &sec);
+  OpenPart boundedCandidate(const Pricing &pricing, const PriceList &prices,
+                            OpenPart part);
+  void keepCandidate(const OpenPart &part, StageProblem &stages,
+                     const CandidateTimes &times, StageSplit split,
+                     double least);
+  void takeSplit(const OpenPart &part, const StageProblem &stages,
+                 const StageSplit &split);
+  void closeCandidates();
+  bool closeCandidate(OpenCandidate &candidate);
+  bool fillPrograms(const OpenPart &part, StageProblem stages,
                     llvm::ArrayRef<int64_t> ends, StageSplit &split);
   bool hasFewSplits(const OuterChoice &outer) const;
 };

@@ -203,7 +203,7 @@ void Filler::greedyUnder(double work, double buffer) {
     for (int j = 0, e = hulls[i].size(); j + 1 < e; ++j) {
       const Option &a = options[i][hulls[i][j]];
       const Option &b = options[i][hulls[i][j + 1]];
-      // Steps of a hull get dearer, whatever rounding says.
+      // Steps of a hull cost more, whatever rounding says.
       double price = (b.sec - a.sec) / (a.bytes - b.bytes);
       steps.push_back(
           {int(i), j, j ? std::max(price, steps.back().secPerByte) : price});

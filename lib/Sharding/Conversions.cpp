@@ -133,7 +133,7 @@ private:
       if (llvm::is_contained(rest, axes.micro())) {
         error = llvm::is_contained(to.dims[d], axes.micro())
                     ? "micro-batches cannot be gathered: up to 'micro' both "
-                      "cuts are by the same axes, others come after it"
+                      "splits are by the same axes, others come after it"
                     : "a value that is split by micro-batches is needed whole";
         return false;
       }

@@ -278,12 +278,6 @@ bool kerf::exchangesRows(const Factors &facts, const Assignment &assignment) {
 // Layouts of ops
 //===----------------------------------------------------------------------===//
 
-static bool hasFactor(const TensorFactors &dims, unsigned factor) {
-  return llvm::any_of(dims, [&](const DimFactors &dim) {
-    return llvm::is_contained(dim, factor);
-  });
-}
-
 /// True for a factor that data relates to another.
 static bool isMapped(const Factors &facts, unsigned factor) {
   return llvm::any_of(facts.maps, [&](const FactorMap &map) {
@@ -351,7 +345,7 @@ static std::string checkFellows(const Factors &facts,
   unsigned first = variant.factors.front();
   for (unsigned other : variant.factors) {
     if (variant.together && axesOf(other) != axesOf(first))
-      return "the variant '" + variant.name + "' cuts factors " +
+      return "the variant '" + variant.name + "' splits factors " +
              nameOf(first) + " and " + nameOf(other) + " by the same axes";
     size_t moved = axesOf(other).size();
     if (variant.exchanges && (moved > axesOf(first).size() ||
@@ -580,7 +574,7 @@ std::string Cuts::cut(Layout &layout, unsigned d,
              "' is a minor part of a dimension: its parts are no contiguous "
              "ranges";
     if (!own.empty() && !isWhole && layout.blocksOf(d) != 1)
-      return "a dimension that is cut in blocks is cut once more";
+      return "a dimension that is split in blocks is split once more";
     list.append(own.begin(), own.end());
     if (!own.empty() && blocks != 1)
       layout.setBlocks(d, blocks);
@@ -621,7 +615,7 @@ static std::string passPending(const Factors &facts, unsigned axis,
     return "no sum over '" + axes.nameOf(axis).str() +
            "' arrives at the operands it is linear in; leave '" +
            axes.nameOf(axis).str() +
-           "' out of what is pending here, or cut what its operand is summed "
+           "' out of what is pending here, or split what its operand is summed "
            "over by it";
   for (unsigned operand : carriers)
     insertSorted(layouts.operands[operand].sums, axis);

@@ -206,7 +206,7 @@ LogicalResult Planner::checkConversion(Operation *op, unsigned operand,
                           << printLayout(need, plan.axes);
   if (std::string rule = ruleByMicro(op, operand, from, need, plan.axes);
       !rule.empty())
-    diagnostic.attachNote() << "a rule that cuts it, too: " << rule;
+    diagnostic.attachNote() << "a rule that splits it, too: " << rule;
   return diagnostic;
 }
 
@@ -327,9 +327,9 @@ LogicalResult Planner::checkUpdate(UpdateOp update, ParamOp param) {
   if (rests == gradient)
     return success();
   auto diagnostic = update.emitOpError()
-                    << "cuts the gradient of \"" << update.getName() << "\" as "
-                    << printLayout(gradient, plan.axes) << ", expected "
-                    << printLayout(rests, plan.axes);
+                    << "splits the gradient of \"" << update.getName()
+                    << "\" as " << printLayout(gradient, plan.axes)
+                    << ", expected " << printLayout(rests, plan.axes);
   diagnostic.attachNote(param.getLoc()) << "as the parameter rests";
   return diagnostic;
 }

@@ -84,7 +84,7 @@ static Converted random(const Source &s) {
 
 static Converted scattered(const Source &s) {
   return s.refuse("no counterpart of scatters: write what is updated with "
-                  "jnp.where, or experts as a product with a one-hot matrix");
+                  "jnp.where, or experts as a matmul with a one-hot matrix");
 }
 
 static Converted sorted(const Source &s) {

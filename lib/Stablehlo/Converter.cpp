@@ -78,7 +78,7 @@ Converted Source::refuse(const llvm::Twine &what) const {
 Converter::Converter(OpBuilder &builder, Location loc) : b(builder, loc) {
   addElements(table);
   addShapes(table);
-  addProducts(table);
+  addMatmuls(table);
   addRows(table);
   addControl(table);
 }

@@ -38,7 +38,7 @@ using Conversions = llvm::StringMap<Conversion>;
 // Ops by name, a file each.
 void addElements(Conversions &table);
 void addShapes(Conversions &table);
-void addProducts(Conversions &table);
+void addMatmuls(Conversions &table);
 void addRows(Conversions &table);
 void addControl(Conversions &table);
 

@@ -19,7 +19,7 @@ double LayerKind::forwardFlops() const {
   double flops = 0;
   for (const LayerOp &op : ops)
     if (op.phase == LayerPhase::Forward)
-      flops += op.work.products();
+      flops += op.work.matmuls();
   return flops;
 }
 
@@ -64,13 +64,13 @@ int64_t StepModel::layers() const {
 }
 
 /// Flops of an op that the model asks for. The gradient of attention is four
-/// products where attention is two; that kernels make the scores again, a
+/// matmuls where attention is two; that kernels make the scores again, a
 /// fifth, is recomputation.
 static double modelFlopsOf(const LayerKind &kind, const LayerOp &op) {
   bool isGradient = op.phase != LayerPhase::Forward && op.forward >= 0;
   double asked = isGradient ? 2 * kind.ops[op.forward].work.attentionFlops : 0;
   if (asked <= 0)
-    return op.work.products();
+    return op.work.matmuls();
   return op.work.matmulFlops + std::min(op.work.attentionFlops, asked);
 }
 
@@ -104,7 +104,7 @@ static std::string printOp(const LayerKind &kind, const LayerOp &op) {
   text += " ->";
   for (int result : op.results)
     text += fmt::format(" {}[{}]", result, printShape(kind.values[result]));
-  return text + fmt::format(" flops {:g}\n", op.work.products());
+  return text + fmt::format(" flops {:g}\n", op.work.matmuls());
 }
 
 std::string kerf::printStep(const StepModel &step) {

@@ -11,8 +11,8 @@
 #include "kerf/Step/ReadStep.h"
 
 #include "kerf/Dialect/Kerf/Constants.h"
+#include "kerf/Dialect/Kerf/Deferred.h"
 #include "kerf/Dialect/Kerf/MatmulEnd.h"
-#include "kerf/Dialect/Kerf/PutOff.h"
 #include "kerf/Dialect/Kerf/Title.h"
 #include "kerf/Interfaces/KernelInterface.h"
 #include "kerf/Interfaces/Place.h"
@@ -290,7 +290,7 @@ public:
     kind.name = segment.name;
     aliasSlices();
     if (segment.reverse)
-      putOff = findPutOff(segment.reverse).ops;
+      deferred = findDeferred(segment.reverse).ops;
     for (LayerPhase phase : {LayerPhase::Forward, LayerPhase::InputGradient})
       for (Operation *op : segment.ops)
         if ((phaseOf(op) == LayerPhase::Forward) ==
@@ -312,7 +312,7 @@ private:
   llvm::DenseMap<Value, Value> alias; ///< slice argument -> forward value
   llvm::DenseMap<Value, int> ids;
   llvm::DenseMap<int64_t, int> forwardOps;
-  llvm::SetVector<Operation *> putOff;
+  llvm::SetVector<Operation *> deferred;
   std::map<std::tuple<int, int64_t>, int> orders;
 
   static LayerPhase phaseOf(Operation *op) {
@@ -410,7 +410,7 @@ private:
     layer.work = cost.getCost();
     layer.view = isView(op, ViewKind::Rename, ViewKind::Part, ViewKind::Pad) ||
                  isDisjointSum(op);
-    layer.isPutOff = putOff.contains(op);
+    layer.isDeferred = deferred.contains(op);
     layer.alone = getOwnKernel(op).has_value();
     auto meaning = dyn_cast<DecomposeOpInterface>(op);
     layer.ownLoops = meaning && meaning.hasOwnLoops();
@@ -657,7 +657,7 @@ FailureOr<StepModel> kerf::readStep(ModelOp model) {
                 param.expert |= op.factors[f].index == IndexClass::Expert;
     }
     for (const LayerOp &op : kind.ops)
-      if (op.work.products() > 0 && step.type.empty())
+      if (op.work.matmuls() > 0 && step.type.empty())
         step.type = op.type;
   }
   int repeat = 0;

@@ -21,7 +21,7 @@ using namespace kerf;
 namespace {
 
 constexpr llvm::StringLiteral kVersionKey = "kerf_step";
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 
 /// `T` or `const T`.
 template <class R, class T>
@@ -107,7 +107,7 @@ void visitFields(Of<LayerOp> auto &op, auto visit) {
   visit("window", op.window);
   visit("view", op.view);
   visit("reads_positions", op.readsPositions);
-  visit("is_put_off", op.isPutOff);
+  visit("is_deferred", op.isDeferred);
   visit("own_loops", op.ownLoops);
   visit("alone", op.alone);
   visit("tanh", op.tanh);

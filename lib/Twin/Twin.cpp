@@ -93,7 +93,7 @@ void SizeWriter::writeAttributes(Operation *op) {
     sized.resize(sizes);
 }
 
-/// Tables of slots have as many rows per expert as grouped products ask for.
+/// Tables of slots have as many rows per expert as grouped matmuls ask for.
 static void writeCapacities(ModelOp model) {
   std::optional<int64_t> capacity;
   model.getBody().walk(

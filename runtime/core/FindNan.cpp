@@ -111,7 +111,7 @@ static Written writtenBy(const kerf_operand &operand, uint32_t n,
   written.rowBytes = operand.bytes;
   if (opcode != KERF_OP_MATMUL || n != 2)
     return written;
-  // Between the rows of a product may lie what others write.
+  // Between the rows of a matmul may lie what others write.
   uint64_t size = kerf_dtype_bytes(operand.dtype);
   written.matrices = attrs[KERF_MATMUL_BATCH];
   written.rows = attrs[KERF_MATMUL_M];

@@ -1,7 +1,7 @@
-//===- Tune.cpp - timing the algorithms of a file's products --------------===//
+//===- Tune.cpp - timing the algorithms of a file's matmuls ---------------===//
 //
-// A product needs neither other ranks nor what the rest of the step computes:
-// so each stage's products are prepared alone, on an arena of its size, and the
+// A matmul needs neither other ranks nor what the rest of the step computes:
+// so each stage's matmuls are prepared alone, on an arena of its size, and the
 // device times its library's algorithms on the operands' own places in it.
 //
 //===----------------------------------------------------------------------===//
@@ -42,10 +42,10 @@ private:
   kerf_device *device = nullptr;
   char *arena = nullptr; ///< of the program at hand
   double budgetSec = 0;
-  std::chrono::steady_clock::time_point end; ///< no product starts after it
+  std::chrono::steady_clock::time_point end; ///< no matmul starts after it
   kerf_tuned_fn take = nullptr;
   void *user = nullptr;
-  std::set<std::string> done; ///< products
+  std::set<std::string> done; ///< matmuls
 };
 } // namespace
 
@@ -78,7 +78,7 @@ Status Tuner::tuneStep(kerf_step *step, const View &view, uint32_t index) {
   kerf_tuned tuned;
   if (api->tune(step, nullptr, 0, &tuned, error, sizeof error))
     return failure(KERF_FAILED, "%s", error);
-  if (!tuned.product[0] || !done.insert(tuned.product).second)
+  if (!tuned.matmul[0] || !done.insert(tuned.matmul).second)
     return {};
   if (std::chrono::steady_clock::now() >= end) {
     take(user, &tuned);

@@ -170,7 +170,7 @@ std::string kerf::runtime::printFigures(const Figures &figures) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What is said of products and attention of one number type.
+/// What is said of matmuls and attention of one number type.
 struct TypeLaws {
   double peak = 0, attention = 0, attentionBackward = 0, attentionKeys = 0,
          depth = 0;
@@ -196,7 +196,7 @@ static double startOf(double shortSize, double shortRate, double longSize,
 }
 
 /// Parts of the largest rate. What the format demands of them, a disturbed
-/// measurement may lack: the most rows have the largest part, and no product
+/// measurement may lack: the most rows have the largest part, and no matmul
 /// takes longer than one of more rows.
 static std::vector<double> partsOf(const std::vector<int64_t> &rows,
                                    const std::vector<double> &rates) {
@@ -222,7 +222,7 @@ static TypeLaws lawsOf(const Figures &figures, const MeasuredSizes &sizes,
                        const std::string &type, int64_t ranks) {
   TypeLaws laws;
   laws.depth = startOf(figures, "depth", type, ranks, sizes.depths);
-  // Half of the products of `rows` are sums over a width w, half over 3w.
+  // Half of the matmuls of `rows` are sums over a width w, half over 3w.
   double logarithms = 0;
   for (int64_t width : sizes.widths)
     logarithms +=
@@ -369,8 +369,8 @@ void Writer::alone() {
   auto of = [](const char *kind, int64_t bytes) {
     return std::string(kind) + " " + std::to_string(bytes);
   };
-  auto product = [&](const char *type, const std::array<int64_t, 3> &mnk) {
-    return format("product %s %lld %lld %lld", type, (long long)mnk[0],
+  auto matmul = [&](const char *type, const std::array<int64_t, 3> &mnk) {
+    return format("matmul %s %lld %lld %lld", type, (long long)mnk[0],
                   (long long)mnk[1], (long long)mnk[2]);
   };
   const std::vector<int64_t> &vectors = sizes.vectors;
@@ -379,11 +379,11 @@ void Writer::alone() {
   comment("  ", list({of("copy", vectors.back()),
                       of("sum", vectors[vectors.size() - 2]),
                       of("sum", vectors.front())}));
-  std::vector<std::string> products;
+  std::vector<std::string> matmuls;
   for (const char *type : types)
-    for (size_t n : {size_t(0), std::min<size_t>(4, sizes.products.size() - 1)})
-      products.push_back(product(type, sizes.products[n]));
-  comment("  ", list(products));
+    for (size_t n : {size_t(0), std::min<size_t>(4, sizes.matmuls.size() - 1)})
+      matmuls.push_back(matmul(type, sizes.matmuls[n]));
+  comment("  ", list(matmuls));
   rates("  ", 1);
 }
 

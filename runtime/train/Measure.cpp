@@ -145,11 +145,11 @@ int Bench::finish(const std::string &spreadName, Figures &figures,
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 namespace {
-struct Product {
+struct Matmul {
   int64_t m, n, k;
   bool isTransposedA = false, isTransposedB = false, isWeightGradient = false;
   double flops() const { return 2.0 * m * n * k; }
@@ -160,8 +160,8 @@ static const char *nameOf(uint32_t dtype) {
   return dtype == KERF_BF16 ? "bf16" : "f32";
 }
 
-static Command productCommand(const Bench &bench, const Product &p,
-                              uint32_t dtype) {
+static Command matmulCommand(const Bench &bench, const Matmul &p,
+                             uint32_t dtype) {
   // Weight gradients are summed in f32.
   uint32_t result = p.isWeightGradient ? uint32_t(KERF_F32) : dtype;
   Command command = {KERF_OP_MATMUL, {}, {}, dtype};
@@ -179,26 +179,26 @@ static Command productCommand(const Bench &bench, const Product &p,
   return command;
 }
 
-static void measureProducts(Bench &bench, uint32_t dtype, Figures &figures) {
-  for (auto [m, n, k] : bench.sizes().products) {
-    Product shape = {m, n, k};
-    double seconds = bench.seconds(productCommand(bench, shape, dtype));
-    figures[format("product %s %lld %lld %lld", nameOf(dtype), (long long)m,
+static void measureMatmuls(Bench &bench, uint32_t dtype, Figures &figures) {
+  for (auto [m, n, k] : bench.sizes().matmuls) {
+    Matmul shape = {m, n, k};
+    double seconds = bench.seconds(matmulCommand(bench, shape, dtype));
+    figures[format("matmul %s %lld %lld %lld", nameOf(dtype), (long long)m,
                    (long long)n, (long long)k)] = shape.flops() / seconds;
   }
 }
 
-/// Flop/s of this rank on the products of layers for `rows` tokens: forward and
+/// Flop/s of this rank on the matmuls of layers for `rows` tokens: forward and
 /// gradient of the input, the geometric mean over some widths.
 static double rowsRate(Bench &bench, uint32_t dtype, int64_t rows) {
   double logarithms = 0;
   for (int64_t width : bench.sizes().widths) {
     double flops = 0, seconds = 0;
-    for (const Product &product :
-         {Product{rows, 3 * width, width, false, true},
-          Product{rows, width, 3 * width, false, false}}) {
-      flops += product.flops();
-      seconds += bench.seconds(productCommand(bench, product, dtype));
+    for (const Matmul &matmul :
+         {Matmul{rows, 3 * width, width, false, true},
+          Matmul{rows, width, 3 * width, false, false}}) {
+      flops += matmul.flops();
+      seconds += bench.seconds(matmulCommand(bench, matmul, dtype));
     }
     logarithms += std::log(flops / seconds);
   }
@@ -208,8 +208,8 @@ static double rowsRate(Bench &bench, uint32_t dtype, int64_t rows) {
 /// Of gradients of a weight, which are sums over `depth` tokens.
 static double depthRate(Bench &bench, uint32_t dtype, int64_t depth) {
   const int64_t width = bench.sizes().depthWidth;
-  Product product = {width, width, depth, true, false, true};
-  return product.flops() / bench.seconds(productCommand(bench, product, dtype));
+  Matmul matmul = {width, width, depth, true, false, true};
+  return matmul.flops() / bench.seconds(matmulCommand(bench, matmul, dtype));
 }
 
 //===----------------------------------------------------------------------===//
@@ -243,7 +243,7 @@ static std::pair<double, double> attentionRates(Bench &bench, uint32_t dtype,
                     tensor, tensor, tensor, 0,      0,    0,
                     0,      0,      0,      0,      0};
   backward.bytes.back() = bench.workspace(KERF_OP_ATTENTION_BACKWARD, attrs);
-  // Two products; the mask leaves half.
+  // Two matmuls; the mask leaves half.
   double flops = 2.0 * batch * heads * length * length * size;
   double forwardSec = bench.seconds(forward);
   return {flops / forwardSec, 2.5 * flops / bench.seconds(backward)};
@@ -310,7 +310,7 @@ int kerf::runtime::measureDevice(const MeasureOptions &options, int64_t workers,
                                  std::string &error) {
   Bench bench(options, 0, 1, "", workers);
   for (uint32_t dtype : {KERF_F32, KERF_BF16}) {
-    measureProducts(bench, dtype, figures);
+    measureMatmuls(bench, dtype, figures);
     measureKernels(bench, dtype, 1, figures);
   }
   measureMemory(bench, figures);

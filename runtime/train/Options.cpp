@@ -376,7 +376,7 @@ static constexpr OptionRow rows[] = {
      "itself",
      flag<&R::isProfiled>},
     {"tuning", "FILE",
-     "take the algorithms of matrix products that --tune wrote for this GPU",
+     "take the algorithms of matmuls that --tune wrote for this GPU",
      text<&R::tuning>},
 
     {"Output", nullptr, nullptr, nullptr},
@@ -414,7 +414,7 @@ static constexpr OptionRow rows[] = {
      "a minute for 4)",
      flag<&R::isCalibration>},
     {"tune", "FILE",
-     "time all algorithms that the GPU's library has for the model's products, "
+     "time all algorithms that the GPU's library has for the model's matmuls, "
      "write the fastest ones to FILE for --tuning, and end",
      text<&R::tune>},
     {"dry-nccl", nullptr,
@@ -432,11 +432,11 @@ static constexpr OptionRow rows[] = {
      "least 2)",
      integer<&R::ranks, 1>},
     {"measure-ms", "N",
-     "time for each figure of --calibrate, each product of --tune (default: "
+     "time for each figure of --calibrate, each matmul of --tune (default: "
      "100)",
      integer<&R::measureMs, 1>},
     {"tune-seconds", "N",
-     "time after which --tune begins no other product (default: 20)",
+     "time after which --tune begins no other matmul (default: 20)",
      integer<&R::tuneSeconds, 0>},
     {"measure-tiny", nullptr,
      "let --calibrate measure tiny sizes, to try it where no GPU is: the "
@@ -550,7 +550,7 @@ static constexpr struct {
 } modes[] = {
     {"calibrate", "which measures the machine alone",
      "output ranks measure-ms measure-tiny device transport plugin-path"},
-    {"tune", "which times matrix products and ends",
+    {"tune", "which times matmuls and ends",
      "tuning tune-seconds measure-ms measure-tiny device plugin-path"},
     {"dry-nccl", "which runs nothing", "dry-rank"},
 };

@@ -16,8 +16,8 @@
 using namespace kerf::runtime;
 
 static constexpr std::string_view formatName = "kerf tuning 1";
-/// More products than any model has.
-static constexpr size_t mostProducts = 1 << 16;
+/// More matmuls than any model has.
+static constexpr size_t mostMatmuls = 1 << 16;
 
 //===----------------------------------------------------------------------===//
 // Writing
@@ -37,7 +37,7 @@ static double speedupOf(const kerf_tuned &tuned) {
 
 static std::string printEntry(const kerf_tuned &tuned) {
   double speedup = speedupOf(tuned);
-  return "{\"product\": " + jsonQuote(tuned.product) +
+  return "{\"matmul\": " + jsonQuote(tuned.matmul) +
          ",\n   \"choice\": " + jsonQuote(tuned.choice) +
          format(", \"index\": %d, \"choices\": %d, \"seconds\": %.4g, "
                 "\"first_seconds\": %.4g",
@@ -51,7 +51,7 @@ std::string TuningFile::print() const {
   std::string text = "{\"format\": " + jsonQuote(std::string(formatName)) +
                      ",\n \"tuned_on\": " + jsonQuote(tunedOn) +
                      ",\n \"driver\": " + jsonQuote(driver) +
-                     ",\n \"date\": " + jsonQuote(date) + ",\n \"products\": [";
+                     ",\n \"date\": " + jsonQuote(date) + ",\n \"matmuls\": [";
   for (size_t n = 0; n < entries.size(); ++n)
     text += (n ? ",\n  " : "\n  ") + printEntry(entries[n]);
   return text + "\n ]}\n";
@@ -140,8 +140,8 @@ private:
 static bool readEntry(const JsonValue &value, size_t number, kerf_tuned &tuned,
                       std::string &error) {
   tuned = {};
-  Reader reader(value, "product " + std::to_string(number + 1), error);
-  return reader.take("product", tuned.product) &&
+  Reader reader(value, "matmul " + std::to_string(number + 1), error);
+  return reader.take("matmul", tuned.matmul) &&
          reader.take("choice", tuned.choice) &&
          reader.take("index", tuned.index) &&
          reader.take("choices", tuned.choices) &&
@@ -161,20 +161,20 @@ bool TuningFile::parse(std::string_view text, std::string &error) {
   if (found != formatName)
     return reader.fail("the format '" + std::string(formatName) + "', found " +
                        quote(found));
-  const JsonValue *products = nullptr;
+  const JsonValue *matmuls = nullptr;
   if (!reader.take("tuned_on", tunedOn) || !reader.take("driver", driver) ||
       !reader.take("date", date) ||
-      !(products = reader.find("products", JsonValue::Array, "a list")))
+      !(matmuls = reader.find("matmuls", JsonValue::Array, "a list")))
     return false;
-  if (products->array.size() > mostProducts)
-    return reader.fail("at most " + std::to_string(mostProducts) + " products");
+  if (matmuls->array.size() > mostMatmuls)
+    return reader.fail("at most " + std::to_string(mostMatmuls) + " matmuls");
   std::set<std::string> names;
-  entries.resize(products->array.size());
+  entries.resize(matmuls->array.size());
   for (size_t n = 0; n < entries.size(); ++n) {
-    if (!readEntry(products->array[n], n, entries[n], error))
+    if (!readEntry(matmuls->array[n], n, entries[n], error))
       return false;
-    if (!names.insert(entries[n].product).second) {
-      error = "product " + std::to_string(n + 1) + " is there twice";
+    if (!names.insert(entries[n].matmul).second) {
+      error = "matmul " + std::to_string(n + 1) + " is there twice";
       return false;
     }
   }
@@ -205,10 +205,10 @@ kerf_tuning TuningFile::view() const {
 //===----------------------------------------------------------------------===//
 
 static void tellEntry(const kerf_tuned &tuned) {
-  std::string product = tuned.product;
+  std::string matmul = tuned.matmul;
   double gain = speedupOf(tuned);
   std::printf("  %-34s %10.1f us, number %d of %d%s\n",
-              product.substr(0, product.find(';')).c_str(), tuned.seconds * 1e6,
+              matmul.substr(0, matmul.find(';')).c_str(), tuned.seconds * 1e6,
               tuned.index + 1, tuned.choices,
               tuned.index && gain > 0
                   ? format(", %.2f x as fast as the first", gain).c_str()
@@ -217,7 +217,7 @@ static void tellEntry(const kerf_tuned &tuned) {
 }
 
 namespace {
-/// Products as they are tuned, and how many no time was left for.
+/// Matmuls as they are tuned, and how many no time was left for.
 struct Taken {
   TuningFile file;
   size_t left = 0;
@@ -262,7 +262,7 @@ int kerf::runtime::tuneModel(const RunOptions &options,
     return kerf_exit_code(failure.status);
   }
   if (taken.left)
-    std::printf("%zu products are left to the library's first algorithm: "
+    std::printf("%zu matmuls are left to the library's first algorithm: "
                 "%lld s are over (--tune-seconds)\n",
                 taken.left, static_cast<long long>(options.tuneSeconds));
   file.tunedOn = facts.tuned_on;
@@ -271,7 +271,7 @@ int kerf::runtime::tuneModel(const RunOptions &options,
   if (!writeFile(options.tune, file.print(), error))
     return 1;
   auto isOther = [](const kerf_tuned &tuned) { return tuned.index > 0; };
-  std::printf("%s\ntimed %zu products in %.0f s, %lld of them are faster by "
+  std::printf("%s\ntimed %zu matmuls in %.0f s, %lld of them are faster by "
               "another algorithm than the library's first\nwrote %s\n",
               facts.tuned_on, file.entries.size(), now() - start,
               static_cast<long long>(std::count_if(

@@ -34,7 +34,7 @@
 module {
   exec.program @two_0 arena 256 lower_bound 256 classes [128, 0, 0, 0, 0, 0, 0, 128] attributes {
       stage = 0 : i64, slots = 2 : i64, matmul_flops = 2.0 : f64} {
-    exec.param "h.{i}.w" [0 to 2] tensor<6x2xf32> local tensor<3x2xf32> cuts [["dp"], []] blocks [3, 1] init <ones> at 0 by 64
+    exec.param "h.{i}.w" [0 to 2] tensor<6x2xf32> local tensor<3x2xf32> sharded [["dp"], []] blocks [3, 1] init <ones> at 0 by 64
     exec.output "loss" f32 at 128
     exec.channel "forward" from 0 to 1 bytes 16 holds 2
     exec.func @forward {
@@ -50,7 +50,7 @@ module {
   exec.program @two_1 arena 128 lower_bound 128 classes [64, 0, 0, 0, 0, 0, 0, 64] attributes {
       stage = 1 : i64, model = "two", mesh = #kerf.mesh<pp = 2, dp = 2>, micro_batches = 2 : i64,
       slots = 1 : i64, workers = 1 : i64, cpu = "x86-64-v2", matmul_flops = 1.0 : f64} {
-    exec.param "h.{i}.w" [2 to 3] tensor<3xbf16> local tensor<3xbf16> cuts [[]] state over ["dp"] weights over ["dp"] init <zeros> at 0 by 4 master f32 at 64 by 8 states [{name = "m", type = f32, at = 72 : i64, by = 8 : i64}]
+    exec.param "h.{i}.w" [2 to 3] tensor<3xbf16> local tensor<3xbf16> sharded [[]] state over ["dp"] weights over ["dp"] init <zeros> at 0 by 4 master f32 at 64 by 8 states [{name = "m", type = f32, at = 72 : i64, by = 8 : i64}]
     exec.output "loss" f32 at 80
     exec.channel "forward" from 0 to 1 bytes 16 holds 2
     exec.func @forward {

@@ -25,7 +25,7 @@ def event(name, kind, microseconds, size):
     return {"ph": "X", "name": name, "cat": kind, "dur": microseconds, "args": {"bytes": size}}
 
 
-# 10 us of launching and waiting in each: 300 us of products, 100 us of others.
+# 10 us of launching and waiting in each: 300 us of matmuls, 100 us of others.
 STEP = [
     event("matmul", "matmul", 210, 1000),
     event("attention", "attention", 110, 1000),
@@ -45,7 +45,7 @@ class Trace(unittest.TestCase):
     def test_commands_are_those_that_touch_memory(self):
         self.assertEqual(len(self.commands), 6)
 
-    def test_share_outside_products(self):
+    def test_share_outside_matmuls(self):
         # 60 + 40 + 40 + 10 of 210 + 110 + 150
         self.assertAlmostEqual(gpu_kerf.outside_share(self.commands), 150 / 470)
 

@@ -20,7 +20,7 @@ folder=${2:?expected a folder}
 shift 2
 
 # Name, model and batch: a plan of examples/plans, or one rank (one*); -bf16: in bf16,
-# where attention is cuDNN's and products of experts are on tensor cores.
+# where attention is cuDNN's and matmuls of experts are on tensor cores.
 layouts() {
   cat <<'TABLE'
 one tiny-gpt2 4

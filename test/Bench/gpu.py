@@ -44,7 +44,7 @@ HERE = Path(__file__).resolve().parent
 RECORD = HERE / "Inputs/gpu-record.json"
 ABOUT = "about.json"  # of a folder of compiled models
 ROUND_SEC = 3  # aim of a round's measured steps
-TUNE_SEC = 20  # after which --tune begins no other product
+TUNE_SEC = 20  # after which --tune begins no other matmul
 ANY_ORDER = {"KERF_CUDA_ATTENTION_ANY_ORDER": "1"}  # docs/cuda.md
 START_SEC = 30  # at least, for a run of Kerf
 

@@ -14,7 +14,7 @@ from training import BIN, corpus, number_type
 
 ROOT = Path(__file__).resolve().parents[2]
 WARMUP = 3
-PRODUCTS = {"matmul", "grouped_matmul", "attention", "attention_backward"}
+MATMULS = {"matmul", "grouped_matmul", "attention", "attention_backward"}
 # What a peak and a price are looked up by: the first word that a GPU's name contains.
 CLUSTERS = {"H200": "hgx-h200", "H100": "hgx-h100", "A100-SXM4-40": "dgx-a100-40g", "A100": "dgx-a100-80g"}
 
@@ -60,7 +60,7 @@ def not_run(reason):
 class Compiled:
     """A compiled model; its files are in `folder`. `predicted` has step_sec,
     tokens_per_sec, mfu, memory_bytes, reserved_bytes (a part of it) and layout.
-    `model_flops` (products, and attention over visible pairs, three times the forward
+    `model_flops` (matmuls, and attention over visible pairs, three times the forward
     pass) and `peak_flops` per second are those that MFU divides."""
 
     folder: Path
@@ -165,7 +165,7 @@ def layout_of(plan):
 
 
 def tune(compiled, folder, seconds, timeout):
-    """A file with the fastest algorithms of the products that are begun in so many
+    """A file with the fastest algorithms of the matmuls that are begun in so many
     seconds. Raises Failed."""
     path = folder / f"{compiled.stem}-tuning.json"
     run([BIN / "kerf-run", compiled.artifact, f"--tune={path}", f"--tune-seconds={seconds}"], timeout)
@@ -214,9 +214,9 @@ def seconds_of(commands):
 
 
 def outside_share(commands):
-    """Part of the time of all commands that is spent in others than PRODUCTS."""
+    """Part of the time of all commands that is spent in others than MATMULS."""
     whole = seconds_of(commands)
-    outside = seconds_of([e for e in commands if e["cat"] not in PRODUCTS])
+    outside = seconds_of([e for e in commands if e["cat"] not in MATMULS])
     return outside / whole if whole else 0.0
 
 

@@ -6,7 +6,7 @@
 
 Compiles the models of gpu_models.py for one H200, as gpu.py does, and counts the commands
 of a step: those that a GPU launches, those in the routing of a layer, the bytes that
-others than products and attention move, the workspace, and the step that the planner
+others than matmuls and attention move, the workspace, and the step that the planner
 expects. Nothing is run, so no GPU is needed. --kernels prints a line per kernel instead.
 llama-1b+fused is llama-1b with kerf-import --fuse-projections.
 --write puts the table into docs/hardware.md, --check compares it with that; a step of
@@ -23,14 +23,14 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from gpu_kerf import BIN, PRODUCTS, ROOT, Failed, run  # noqa: E402
+from gpu_kerf import BIN, MATMULS, ROOT, Failed, run  # noqa: E402
 from gpu_models import MODELS, chosen, unknown  # noqa: E402
 from gpu_program import commands_of  # noqa: E402
 
 PAGE = ROOT / "docs/hardware.md"
 BEGIN, END = "<!-- test/Bench/gpu_steps.py: steps -->\n", "<!-- end: steps -->"
 HEAD = [
-    "model", "launches", "products", "kernels", "of routing, a layer", "GB outside products", "workspace MiB", "step ms",
+    "model", "launches", "matmuls", "kernels", "of routing, a layer", "GB outside matmuls", "workspace MiB", "step ms",
 ]  # fmt: skip
 ROUTING = {"route", "assign_slots", "dispatch", "route_backward", "combine_weight_gradient"}
 
@@ -53,13 +53,13 @@ def compiled(name, model, folder):
 def row_of(name, model, folder):
     """A line of the table."""
     commands, workspace, step = compiled(name, model, folder)
-    outside = [c for c in commands if c.kind not in PRODUCTS]
+    outside = [c for c in commands if c.kind not in MATMULS]
     layers = next(v for k, v in model.config().items() if k in ("n_layer", "num_hidden_layers"))
     routing = sum(c.times for c in outside if c.name in ROUTING)
     cells = [
         name,
         f"{sum(c.times for c in commands):,}",
-        f"{sum(c.times for c in commands if c.kind in PRODUCTS):,}",
+        f"{sum(c.times for c in commands if c.kind in MATMULS):,}",
         f"{sum(c.times for c in outside):,}",
         f"{routing // layers}" if routing else "-",
         f"{sum(c.times * c.bytes for c in outside) / 1e9:.2f}",
@@ -75,12 +75,12 @@ def table(models, folder):
 
 
 def kernels(models, folder):
-    """A line per kernel that is no product: runs in a step and bytes."""
+    """A line per kernel that is no matmul: runs in a step and bytes."""
     text = ""
     for name, model in models.items():
         runs, moved = Counter(), Counter()
         for c in compiled(name, model, folder)[0]:
-            if c.kind not in PRODUCTS:
+            if c.kind not in MATMULS:
                 runs[c.name] += c.times
                 moved[c.name] += c.times * c.bytes
         text += name + "\n"

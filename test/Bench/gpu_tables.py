@@ -120,7 +120,7 @@ def slowest_kernel(kerf, record):
 def speed(record):
     """Programs in rows: losing ones stay, and so do failed ones."""
     head = ["model", "program", "tokens/s", "fastest - slowest step, ms", "MFU", "memory GiB"]
-    head += ["outside products", "gaps", "slowest kernel of copy"]
+    head += ["outside matmuls", "gaps", "slowest kernel of copy"]
     rows = []
     for row in record["models"]:
         kerf, torch = row["kerf"], row["torch"]

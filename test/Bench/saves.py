@@ -10,7 +10,7 @@ a machine of 24 GB holds twice beside the gradients. A round is, one after the o
   - `dd` of as many bytes into the folder, with fsync, and read back: what the disk gives;
   - kerf-run on one rank, saving every 12 of 61 steps: means of four saves of the stall and of the steps while
     it copies and writes, beside the 7 steps before and behind it;
-  - torch.distributed.checkpoint.async_save of the same tensors, while products run in a loop as long as a
+  - torch.distributed.checkpoint.async_save of the same tensors, while matmuls run in a loop as long as a
     step: its stall, its loops while it writes; copied between two loops, and in a thread beside one.
 
 A step beside a save is the mean of those that begin before all is written, the copy's included, by the median

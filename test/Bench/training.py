@@ -13,7 +13,7 @@ tried last, `BEST`). Losing rows stay in the table. Figures of a machine that ot
 use are marked by the spread of the rounds.
 
 Also printed per model: the share of time per kind of command, what part of the
-matmul ceiling (PyTorch's 2048 x 3072 x 768 product, oneDNN or MKL, timed in each
+matmul ceiling (PyTorch's 2048 x 3072 x 768 matmul, oneDNN or MKL, timed in each
 round after Kerf's steps) the step reaches and that ceiling in Gflop/s, compile time
 and peak memory.
 """
@@ -145,7 +145,7 @@ def peer_lines(python, peer, name, dtype, threads, steps, variants):
 
 
 def ceiling_now(args, dtype):
-    """GFLOP/s of one large product by the peer's library; NaN without it."""
+    """GFLOP/s of one large matmul by the peer's library; NaN without it."""
     if "torch" not in args.peers:
         return float("nan")
     command = [args.python, PEERS / "peer_torch.py", "--ceiling", f"--threads={args.threads}"]

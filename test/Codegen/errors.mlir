@@ -13,7 +13,7 @@
 // RUN: not kerf-kernels %t/results.mlir --gpu sm_90 --ptx - 2>&1 | FileCheck %s --check-prefix=ARGUMENTS
 
 // BLOCKS: blocks.mlir:1:1: error: 'exec.kernel' op has 8589934592 blocks, a launch of a GPU has at most 2147483647
-// BLOCKS: note: cut the tensors over more ranks, or take smaller micro-batches
+// BLOCKS: note: split the tensors over more ranks, or take smaller micro-batches
 // SHARED: sums.mlir:1:1: error: 'exec.kernel' op takes 51200 bytes of shared memory per block, a GPU has 49152: fuse fewer sums into it
 // ARGUMENTS: results.mlir:1:1: error: 'exec.kernel' op has 513 arguments and results, a kernel of a GPU has at most 512
 // UNSPLIT: unsplit.mlir:2:1: error: 'exec.kernel' op cannot be computed by one launch: split it first; the result of 'kerf.cumsum' is needed by another op

@@ -381,7 +381,7 @@ static bool check(const Loaded &loaded, Case &test) {
   double worst = 0;
   for (Cut cut : {Cut::Odd, Cut::Backwards})
     if (!loaded.gpu && run(loaded, test, bytes, cut) != whole) {
-      llvm::errs() << test.name << ": another cut of the units, other bits\n";
+      llvm::errs() << test.name << ": another split of the units, other bits\n";
       isRight = false;
     }
   for (auto [i, tensor] : llvm::enumerate(expected)) {

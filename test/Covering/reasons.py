@@ -6,14 +6,14 @@ import re
 REASONS = [
     (
         "this model's optimizer updates whole parameters",
-        "Adafactor's state is of rows and columns, Muon's products are of whole matrices, so ZeRO has no pieces of them",
+        "Adafactor's state is of rows and columns, Muon's matmuls are of whole matrices, so ZeRO has no pieces of them",
     ),
     (
         "the interpreter is for up to",
         "of the check alone: decoding weights of 4 bits takes the interpreter longest; fewer ranks are checked",
     ),
     (
-        "no way to cut state is left",
+        "no way to shard state is left",
         "groups are made of whole axes of the mesh, the innermost first, and of a part of the next",
     ),
 ]

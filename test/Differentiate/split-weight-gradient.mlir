@@ -67,7 +67,7 @@ kerf.model @no_parameters() attributes {optimizer = #kerf.sgd<>} {
 
 // -----
 
-// Products are put off, and what reads nothing but their factors: the sum over
+// Matmuls are deferred, and what reads nothing but their factors: the sum over
 // rows that is a bias' gradient. The norm's weight gradient would keep two more
 // tensors: it stays.
 

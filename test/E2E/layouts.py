@@ -7,7 +7,7 @@ A layout is named by what it is made of: `tp2.sp.dp2.m2.zero1` is two tensor ran
 parallelism, two data ranks, two micro-batches and cut optimizer state. The words:
 
     tp2 dp2 cp2 ep2 pp2  ranks of tensor, data, context (ring), expert and pipeline parallelism
-    sp                   between the products of a layer tensor ranks cut the sequence
+    sp                   between the matmuls of a layer tensor ranks cut the sequence
     vocab                the output vocabulary is cut over tensor ranks, and stays so for the loss
     thirds               the fused query-key-value weight is cut in three blocks (gpt2)
     plain                context ranks have parts by position, not of equal causal work
@@ -187,23 +187,23 @@ def attention_rules(family, layout, batch, sequence):
 
 def thirds_rules(batch):
     """A fused query-key-value weight in blocks; numbers of ops are those of tiny-gpt2."""
-    product = {"factors": factors(b=batch, n=["tp"]), "blocks": 3}
+    matmul = {"factors": factors(b=batch, n=["tp"]), "blocks": 3}
     part = {"factors": factors(b=batch, x=["tp"]), "blocks": 3}
     return [
-        {"op": "linear", "weight": "*.c_attn.weight", **product},
+        {"op": "linear", "weight": "*.c_attn.weight", **matmul},
         {"op": "slice", **part},
         {"op": "pad", **part},
         {"op": "input_gradient 17", **part},
         {"op": "input_gradient 15", **part},
-        {"op": "input_gradient 14", **product},
-        {"op": "weight_gradient 14 0", **product},
+        {"op": "input_gradient 14", **matmul},
+        {"op": "weight_gradient 14 0", **matmul},
         {"op": "weight_gradient 14 1", **part},
     ]
 
 
-# Products whose outputs tensor ranks cut, and those whose inputs: of attention, and behind it.
+# Matmuls whose outputs tensor ranks cut, and those whose inputs: of attention, and behind it.
 LLAMA = (["q_proj", "k_proj", "v_proj"], ["o_proj"]), (["gate_proj", "up_proj"], ["down_proj"])
-PRODUCTS = {
+MATMULS = {
     "deepseek-v3": ((["q_b_proj", "kv_b_proj"], ["o_proj"]), LLAMA[1]),
     "gpt2": ((["attn.c_attn"], ["attn.c_proj"]), (["mlp.c_fc"], ["mlp.c_proj"])),
     "llama": LLAMA,
@@ -215,8 +215,8 @@ PRODUCTS = {
     "qwen3-moe": LLAMA,  # the first layer has no experts
 }
 
-# Products of an expert: whose outputs tensor ranks cut, and whose inputs.
-EXPERT_PRODUCTS = {
+# Matmuls of an expert: whose outputs tensor ranks cut, and whose inputs.
+EXPERT_MATMULS = {
     "deepseek-v3": (["gate_proj", "up_proj"], ["down_proj"]),
     "mixtral": (["w1", "w3"], ["w2"]),
     "qwen3-moe": (["gate_proj", "up_proj"], ["down_proj"]),
@@ -224,8 +224,8 @@ EXPERT_PRODUCTS = {
 
 
 def tensor_rules(family, layout, batch, sequence):
-    """Column and row parallel products."""
-    (heads, out), (up, down) = PRODUCTS[family]
+    """Column and row parallel matmuls."""
+    (heads, out), (up, down) = MATMULS[family]
     if not cuts_heads(family, layout):
         heads, out = [], []
     rules = []
@@ -259,7 +259,7 @@ def vocabulary_rules(family, layout, batch, sequence):
 
 
 def expert_rules(family, layout, batch):
-    """Experts and their rows over `ep`, as many as data decides; products over `tp`."""
+    """Experts and their rows over `ep`, as many as data decides; matmuls over `tp`."""
     outer = [axis for axis in batch if axis != "ep"]
     rows = factors(g=outer, r=layout.over("ep"))
     routed = {"routed": True} if layout.over("ep") else {}
@@ -269,7 +269,7 @@ def expert_rules(family, layout, batch):
         rows = factors(g=batch, r=layout.over("ep"))
     rules = []
     if layout.over("tp"):
-        wide, narrow = EXPERT_PRODUCTS[family]
+        wide, narrow = EXPERT_MATMULS[family]
         for name in wide + narrow:
             cut = {"factors": {**experts, "n" if name in wide else "k": ["tp"]}, **routed}
             rules.append({"op": "grouped_matmul", "weight": f"*.{name}.weight", **cut})
@@ -296,7 +296,7 @@ def plan_of(family, layout):
     if layout.over("tp"):
         rules += tensor_rules(family, layout, batch, sequence)
     rules += attention_rules(family, layout, batch, sequence)
-    if family in EXPERT_PRODUCTS:
+    if family in EXPERT_MATMULS:
         rules += expert_rules(family, layout, batch)
     order = [axis for axis in AXES if layout.sizes[axis] > 1]
     if "inner" in layout:

@@ -45,7 +45,7 @@ CASES = [
     ("mixtral", "pp2.ep2.1f1b.m4", "f32"),
 ]
 
-# Parameters that tensor ranks cut: outputs of the first products of a pair with their biases,
+# Parameters that tensor ranks cut: outputs of the first matmuls of a pair with their biases,
 # inputs of the second ones.
 CUT = re.compile(
     r"\.(c_attn|c_fc)\.(weight|bias)$|\.c_proj\.weight$"

@@ -4,7 +4,7 @@
 // one kernel, which reads x once.
 // CHECK-LABEL: spmd.program @partial_rope
 spmd.program @partial_rope over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<1x4x2x8xf32> cut [[], [], [], []] : tensor<1x4x2x8xf32>
+  spmd.input @x global tensor<1x4x2x8xf32> sharded [[], [], [], []] : tensor<1x4x2x8xf32>
   spmd.output @y last : tensor<1x4x2x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<1x4x2x8xf32>
@@ -25,7 +25,7 @@ spmd.program @partial_rope over <> micro_batches 1 slots 1 {
 // A slice of a slice, behind a reshape.
 // CHECK-LABEL: spmd.program @behind_views
 spmd.program @behind_views over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x12xf32> cut [[], []] : tensor<4x12xf32>
+  spmd.input @x global tensor<4x12xf32> sharded [[], []] : tensor<4x12xf32>
   spmd.output @y last : tensor<4x2x2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x12xf32>
@@ -49,7 +49,7 @@ spmd.program @behind_views over <> micro_batches 1 slots 1 {
 // A slice that is kept is a copy, and who else reads it reads the copy.
 // CHECK-LABEL: spmd.program @kept
 spmd.program @kept over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x4xf32>
   spmd.output @z last : tensor<4x4xf32>
   spmd.func @forward() {
@@ -70,7 +70,7 @@ spmd.program @kept over <> micro_batches 1 slots 1 {
 // apart.
 // CHECK-LABEL: spmd.program @apart
 spmd.program @apart over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x24xf32>
   spmd.output @z last : tensor<4x8xf32>
   spmd.func @forward() {
@@ -94,7 +94,7 @@ spmd.program @apart over <> micro_batches 1 slots 1 {
 // that are clamped, which knows by another slice where it flows.
 // CHECK-LABEL: spmd.program @makers_of_makers
 spmd.program @makers_of_makers over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>

@@ -3,27 +3,27 @@
 // RUN: kerf-opt %s --kerf-fuse-epilogues --kerf-outline-kernels --kerf-fuse-groups --kerf-verify-fused | FileCheck %s --check-prefix=REST
 // RUN: kerf-opt %s "--kerf-fuse-epilogues=gelu=false sums=false wide-scales=true" | FileCheck %s --check-prefix=SCALES
 
-// A gelu joins its product; what the product makes is kept for the backward pass.
+// A gelu joins its matmul; what the matmul makes is kept for the backward pass.
 // CHECK-LABEL: spmd.program @gelu_aux
 // PLAIN-LABEL: spmd.program @gelu_aux
 spmd.program @gelu_aux over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4x8xbf16> cut [[], [], []] : tensor<2x4x8xbf16>
-  spmd.input @w global tensor<8x16xbf16> cut [[], []] : tensor<8x16xbf16>
-  spmd.input @b global tensor<16xbf16> cut [[]] : tensor<16xbf16>
-  spmd.input @v global tensor<8x16xbf16> cut [[], []] : tensor<8x16xbf16>
+  spmd.input @x global tensor<2x4x8xbf16> sharded [[], [], []] : tensor<2x4x8xbf16>
+  spmd.input @w global tensor<8x16xbf16> sharded [[], []] : tensor<8x16xbf16>
+  spmd.input @b global tensor<16xbf16> sharded [[]] : tensor<16xbf16>
+  spmd.input @v global tensor<8x16xbf16> sharded [[], []] : tensor<8x16xbf16>
   spmd.output @loss last : tensor<bf16>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x4x8xbf16>
     %w = spmd.read @w : tensor<8x16xbf16>
     %b = spmd.read @b : tensor<16xbf16>
     %v = spmd.read @v : tensor<8x16xbf16>
-    // CHECK: %[[P:.*]]:2 = spmd.product (%[[X:.*]] = %{{.*}} : tensor<2x4x8xbf16>, %[[W:.*]] = %{{.*}} : tensor<8x16xbf16>, %[[B:.*]] = %{{.*}} : tensor<16xbf16>) -> (tensor<2x4x16xbf16>, tensor<2x4x16xbf16>) attributes {spmd.kind = "linear+gelu"}
+    // CHECK: %[[P:.*]]:2 = spmd.fused_matmul (%[[X:.*]] = %{{.*}} : tensor<2x4x8xbf16>, %[[W:.*]] = %{{.*}} : tensor<8x16xbf16>, %[[B:.*]] = %{{.*}} : tensor<16xbf16>) -> (tensor<2x4x16xbf16>, tensor<2x4x16xbf16>) attributes {spmd.kind = "linear+gelu"}
     // CHECK-NEXT: %[[H:.*]] = kerf.linear %[[X]], %[[W]] bias %[[B]] transposed
     // CHECK-NEXT: %[[G:.*]] = kerf.gelu tanh %[[H]]
     // CHECK-NEXT: spmd.yield %[[G]], %[[H]]
     // CHECK: kerf.linear %[[P]]#0, %{{.*}}
     // CHECK: kerf.linear %[[P]]#1, %{{.*}}
-    // PLAIN-NOT: spmd.product
+    // PLAIN-NOT: spmd.fused_matmul
     // PLAIN: kerf.gelu
     %h = kerf.linear %x, %w bias %b transposed : tensor<2x4x8xbf16>, tensor<8x16xbf16>, tensor<16xbf16>
     %g = kerf.gelu tanh %h : tensor<2x4x16xbf16>
@@ -39,15 +39,15 @@ spmd.program @gelu_aux over <> micro_batches 1 slots 1 {
 // What nobody else reads is not written; any number of columns will do then.
 // CHECK-LABEL: spmd.program @gelu
 spmd.program @gelu over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @w global tensor<7x8xf32> cut [[], []] : tensor<7x8xf32>
-  spmd.input @v global tensor<8x7xf32> cut [[], []] : tensor<8x7xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @w global tensor<7x8xf32> sharded [[], []] : tensor<7x8xf32>
+  spmd.input @v global tensor<8x7xf32> sharded [[], []] : tensor<8x7xf32>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
     %w = spmd.read @w : tensor<7x8xf32>
     %v = spmd.read @v : tensor<8x7xf32>
-    // CHECK: spmd.product ({{.*}}) -> (tensor<4x7xf32>) attributes
+    // CHECK: spmd.fused_matmul ({{.*}}) -> (tensor<4x7xf32>) attributes
     // CHECK: spmd.yield %{{.*}} : tensor<4x7xf32>
     %h = kerf.linear %x, %w : tensor<4x8xf32>, tensor<7x8xf32>
     %g = kerf.gelu tanh %h : tensor<4x7xf32>
@@ -59,15 +59,15 @@ spmd.program @gelu over <> micro_batches 1 slots 1 {
 }
 
 // The exact form, a gelu that a kernel reads, one of rows that are no blocks of
-// eight and kept, a product of two types, and one of a batch stay.
+// eight and kept, a matmul of two types, and one of a batch stay.
 // CHECK-LABEL: spmd.program @gelu_stays
 spmd.program @gelu_stays over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @w global tensor<8x8xf32> cut [[], []] : tensor<8x8xf32>
-  spmd.input @u global tensor<7x8xf32> cut [[], []] : tensor<7x8xf32>
-  spmd.input @s global tensor<4x8xbf16> cut [[], []] : tensor<4x8xbf16>
-  spmd.input @t global tensor<2x4x8xf32> cut [[], [], []] : tensor<2x4x8xf32>
-  spmd.input @r global tensor<2x8x8xf32> cut [[], [], []] : tensor<2x8x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @w global tensor<8x8xf32> sharded [[], []] : tensor<8x8xf32>
+  spmd.input @u global tensor<7x8xf32> sharded [[], []] : tensor<7x8xf32>
+  spmd.input @s global tensor<4x8xbf16> sharded [[], []] : tensor<4x8xbf16>
+  spmd.input @t global tensor<2x4x8xf32> sharded [[], [], []] : tensor<2x4x8xf32>
+  spmd.input @r global tensor<2x8x8xf32> sharded [[], [], []] : tensor<2x8x8xf32>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
@@ -76,7 +76,7 @@ spmd.program @gelu_stays over <> micro_batches 1 slots 1 {
     %s = spmd.read @s : tensor<4x8xbf16>
     %t = spmd.read @t : tensor<2x4x8xf32>
     %r = spmd.read @r : tensor<2x8x8xf32>
-    // CHECK-NOT: spmd.product
+    // CHECK-NOT: spmd.fused_matmul
     // CHECK: spmd.return
     %h0 = kerf.linear %x, %w : tensor<4x8xf32>, tensor<8x8xf32>
     %g0 = kerf.gelu exact %h0 : tensor<4x8xf32>
@@ -101,31 +101,31 @@ spmd.program @gelu_stays over <> micro_batches 1 slots 1 {
   }
 }
 
-// Backward in bf16: the gradient of gelu joins the product that makes dy; the
+// Backward in bf16: the gradient of gelu joins the matmul that makes dy; the
 // sum of its rows is f32 and joins the gradient of the weight, which reads them.
 // CHECK-LABEL: spmd.program @backward
 // PLAIN-LABEL: spmd.program @backward
 // REST-LABEL: spmd.program @backward
 spmd.program @backward over <> micro_batches 1 slots 1 {
-  spmd.input @dy global tensor<2x4x8xbf16> cut [[], [], []] : tensor<2x4x8xbf16>
-  spmd.input @v global tensor<16x8xbf16> cut [[], []] : tensor<16x8xbf16>
-  spmd.input @h global tensor<2x4x16xbf16> cut [[], [], []] : tensor<2x4x16xbf16>
-  spmd.input @x global tensor<2x4x24xbf16> cut [[], [], []] : tensor<2x4x24xbf16>
+  spmd.input @dy global tensor<2x4x8xbf16> sharded [[], [], []] : tensor<2x4x8xbf16>
+  spmd.input @v global tensor<16x8xbf16> sharded [[], []] : tensor<16x8xbf16>
+  spmd.input @h global tensor<2x4x16xbf16> sharded [[], [], []] : tensor<2x4x16xbf16>
+  spmd.input @x global tensor<2x4x24xbf16> sharded [[], [], []] : tensor<2x4x24xbf16>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %dy = spmd.read @dy : tensor<2x4x8xbf16>
     %v = spmd.read @v : tensor<16x8xbf16>
     %h = spmd.read @h : tensor<2x4x16xbf16>
     %x = spmd.read @x : tensor<2x4x24xbf16>
-    // CHECK: %[[D:.*]] = spmd.product (%[[DY:.*]] = %{{.*}} : tensor<2x4x8xbf16>, %[[V:.*]] = %{{.*}} : tensor<16x8xbf16>, %[[H:.*]] = %{{.*}} : tensor<2x4x16xbf16>) -> (tensor<2x4x16xbf16>) attributes {kerf.phase = #kerf.phase<input_gradient 3>, spmd.kind = "einsum+gelu_backward"}
+    // CHECK: %[[D:.*]] = spmd.fused_matmul (%[[DY:.*]] = %{{.*}} : tensor<2x4x8xbf16>, %[[V:.*]] = %{{.*}} : tensor<16x8xbf16>, %[[H:.*]] = %{{.*}} : tensor<2x4x16xbf16>) -> (tensor<2x4x16xbf16>) attributes {kerf.phase = #kerf.phase<input_gradient 3>, spmd.kind = "einsum+gelu_backward"}
     // CHECK-NEXT: %[[P:.*]] = kerf.einsum "bsn,kn->bsk" %[[DY]], %[[V]]
     // CHECK-NEXT: kerf.gelu_backward tanh %[[H]], %[[P]]
-    // CHECK: %[[W:.*]]:2 = spmd.product (%[[R:.*]] = %[[D]] : tensor<2x4x16xbf16>, %{{.*}} = %{{.*}} : tensor<2x4x24xbf16>) -> (tensor<24x16xf32>, tensor<16xf32>) attributes {kerf.phase = #kerf.phase<weight_gradient 2>, spmd.kind = "einsum+cast+reduce"}
+    // CHECK: %[[W:.*]]:2 = spmd.fused_matmul (%[[R:.*]] = %[[D]] : tensor<2x4x16xbf16>, %{{.*}} = %{{.*}} : tensor<2x4x24xbf16>) -> (tensor<24x16xf32>, tensor<16xf32>) attributes {kerf.phase = #kerf.phase<weight_gradient 2>, spmd.kind = "einsum+cast+reduce"}
     // CHECK: kerf.cast %[[R]]
     // CHECK: kerf.reduce sum
     // CHECK: %[[DB:.*]] = kerf.reduce sum %[[W]]#1 dims [0]
     // Without gelu its gradient is a kernel, which makes the rows: it sums them.
-    // PLAIN-NOT: spmd.product
+    // PLAIN-NOT: spmd.fused_matmul
     // PLAIN: spmd.return
     // No kernel is left but those that add up.
     // REST-NOT: gelu_backward+
@@ -143,20 +143,20 @@ spmd.program @backward over <> micro_batches 1 slots 1 {
   }
 }
 
-// Backward in f32: one product makes the gradient and the sum of its rows.
+// Backward in f32: one matmul makes the gradient and the sum of its rows.
 // CHECK-LABEL: spmd.program @backward_f32
 spmd.program @backward_f32 over <> micro_batches 1 slots 1 {
-  spmd.input @dy global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @v global tensor<16x8xf32> cut [[], []] : tensor<16x8xf32>
-  spmd.input @h global tensor<4x16xf32> cut [[], []] : tensor<4x16xf32>
-  spmd.input @x global tensor<4x24xf32> cut [[], []] : tensor<4x24xf32>
+  spmd.input @dy global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @v global tensor<16x8xf32> sharded [[], []] : tensor<16x8xf32>
+  spmd.input @h global tensor<4x16xf32> sharded [[], []] : tensor<4x16xf32>
+  spmd.input @x global tensor<4x24xf32> sharded [[], []] : tensor<4x24xf32>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %dy = spmd.read @dy : tensor<4x8xf32>
     %v = spmd.read @v : tensor<16x8xf32>
     %h = spmd.read @h : tensor<4x16xf32>
     %x = spmd.read @x : tensor<4x24xf32>
-    // CHECK: %[[D:.*]]:2 = spmd.product ({{.*}}) -> (tensor<4x16xf32>, tensor<16xf32>) attributes {spmd.kind = "einsum+gelu_backward+reduce"}
+    // CHECK: %[[D:.*]]:2 = spmd.fused_matmul ({{.*}}) -> (tensor<4x16xf32>, tensor<16xf32>) attributes {spmd.kind = "einsum+gelu_backward+reduce"}
     // CHECK: kerf.einsum "sn,sk->nk" %[[D]]#0, %{{.*}}
     %p = kerf.einsum "sn,kn->sk" %dy, %v : tensor<4x8xf32>, tensor<16x8xf32> -> tensor<4x16xf32>
     %dh = kerf.gelu_backward tanh %h, %p : tensor<4x16xf32>
@@ -170,19 +170,19 @@ spmd.program @backward_f32 over <> micro_batches 1 slots 1 {
   }
 }
 
-// A gradient of gelu whose product others read as well, and one that another
+// A gradient of gelu whose matmul others read as well, and one that another
 // kernel reads, stay.
 // CHECK-LABEL: spmd.program @backward_stays
 spmd.program @backward_stays over <> micro_batches 1 slots 1 {
-  spmd.input @dy global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @v global tensor<16x8xf32> cut [[], []] : tensor<16x8xf32>
-  spmd.input @h global tensor<4x16xf32> cut [[], []] : tensor<4x16xf32>
+  spmd.input @dy global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @v global tensor<16x8xf32> sharded [[], []] : tensor<16x8xf32>
+  spmd.input @h global tensor<4x16xf32> sharded [[], []] : tensor<4x16xf32>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %dy = spmd.read @dy : tensor<4x8xf32>
     %v = spmd.read @v : tensor<16x8xf32>
     %h = spmd.read @h : tensor<4x16xf32>
-    // CHECK-NOT: spmd.product
+    // CHECK-NOT: spmd.fused_matmul
     // CHECK: spmd.return
     %p = kerf.einsum "sn,kn->sk" %dy, %v : tensor<4x8xf32>, tensor<16x8xf32> -> tensor<4x16xf32>
     %dh = kerf.gelu_backward tanh %h, %p : tensor<4x16xf32>
@@ -196,18 +196,18 @@ spmd.program @backward_stays over <> micro_batches 1 slots 1 {
   }
 }
 
-// The gradient of a bias whose rows no kernel makes: the product that makes the
+// The gradient of a bias whose rows no kernel makes: the matmul that makes the
 // gradient of the weight adds them up, from either factor.
 // CHECK-LABEL: spmd.program @bias
 spmd.program @bias over <> micro_batches 1 slots 1 {
-  spmd.input @dy global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @x global tensor<4x24xf32> cut [[], []] : tensor<4x24xf32>
+  spmd.input @dy global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x24xf32> sharded [[], []] : tensor<4x24xf32>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %dy = spmd.read @dy : tensor<4x8xf32>
     %x = spmd.read @x : tensor<4x24xf32>
-    // CHECK: %[[P:.*]]:2 = spmd.product ({{.*}}) -> (tensor<24x8xf32>, tensor<8xf32>) attributes {spmd.kind = "einsum+reduce"}
-    // CHECK: %[[Q:.*]]:2 = spmd.product (%{{.*}} = %{{.*}} : tensor<4x24xf32>, %{{.*}} = %{{.*}} : tensor<4x8xf32>) -> (tensor<24x8xf32>, tensor<24xf32>)
+    // CHECK: %[[P:.*]]:2 = spmd.fused_matmul ({{.*}}) -> (tensor<24x8xf32>, tensor<8xf32>) attributes {spmd.kind = "einsum+reduce"}
+    // CHECK: %[[Q:.*]]:2 = spmd.fused_matmul (%{{.*}} = %{{.*}} : tensor<4x24xf32>, %{{.*}} = %{{.*}} : tensor<4x8xf32>) -> (tensor<24x8xf32>, tensor<24xf32>)
     %dw = kerf.einsum "sn,sk->kn" %dy, %x : tensor<4x8xf32>, tensor<4x24xf32> -> tensor<24x8xf32>
     %db = kerf.reduce sum %dy dims [0] : tensor<4x8xf32>
     %dv = kerf.einsum "sk,sn->kn" %x, %dy : tensor<4x24xf32>, tensor<4x8xf32> -> tensor<24x8xf32>
@@ -224,15 +224,15 @@ spmd.program @bias over <> micro_batches 1 slots 1 {
 }
 
 // Sums that a kernel has at hand (it makes the rows, or reads them), sums that
-// are needed before the product, sums of another type, sums over other
-// dimensions, and products that add up over columns stay as they are.
+// are needed before the matmul, sums of another type, sums over other
+// dimensions, and matmuls that add up over columns stay as they are.
 // CHECK-LABEL: spmd.program @bias_stays
 spmd.program @bias_stays over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @y global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @z global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @w global tensor<8x8xf32> cut [[], []] : tensor<8x8xf32>
-  spmd.input @s global tensor<4x8xbf16> cut [[], []] : tensor<4x8xbf16>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @y global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @z global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @w global tensor<8x8xf32> sharded [[], []] : tensor<8x8xf32>
+  spmd.input @s global tensor<4x8xbf16> sharded [[], []] : tensor<4x8xbf16>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
@@ -240,7 +240,7 @@ spmd.program @bias_stays over <> micro_batches 1 slots 1 {
     %z = spmd.read @z : tensor<4x8xf32>
     %w = spmd.read @w : tensor<8x8xf32>
     %s = spmd.read @s : tensor<4x8xbf16>
-    // CHECK-NOT: spmd.product
+    // CHECK-NOT: spmd.fused_matmul
     // CHECK: spmd.return
     %made = kerf.exp %x : tensor<4x8xf32>
     %d0 = kerf.einsum "sn,sk->kn" %made, %x : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
@@ -261,14 +261,14 @@ spmd.program @bias_stays over <> micro_batches 1 slots 1 {
   }
 }
 
-// Gelu of products of 8-bit floats and a sum of rows that the library
+// Gelu of matmuls of 8-bit floats and a sum of rows that the library
 // would see as parts of longer ones stay.
 // CHECK-LABEL: spmd.program @other_rows
 spmd.program @other_rows over <> micro_batches 1 slots 1 {
-  spmd.input @q global tensor<16x16xf8E4M3FN> cut [[], []] : tensor<16x16xf8E4M3FN>
-  spmd.input @dy global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @v global tensor<2x8x8xf32> cut [[], [], []] : tensor<2x8x8xf32>
-  spmd.input @h global tensor<4x2x8xf32> cut [[], [], []] : tensor<4x2x8xf32>
+  spmd.input @q global tensor<16x16xf8E4M3FN> sharded [[], []] : tensor<16x16xf8E4M3FN>
+  spmd.input @dy global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @v global tensor<2x8x8xf32> sharded [[], [], []] : tensor<2x8x8xf32>
+  spmd.input @h global tensor<4x2x8xf32> sharded [[], [], []] : tensor<4x2x8xf32>
   spmd.output @y last : tensor<16x16xf32>
   spmd.output @z last : tensor<4x2x8xf32>
   spmd.output @s last : tensor<8xf32>
@@ -277,7 +277,7 @@ spmd.program @other_rows over <> micro_batches 1 slots 1 {
     %dy = spmd.read @dy : tensor<4x8xf32>
     %v = spmd.read @v : tensor<2x8x8xf32>
     %h = spmd.read @h : tensor<4x2x8xf32>
-    // CHECK-NOT: spmd.product
+    // CHECK-NOT: spmd.fused_matmul
     // CHECK: spmd.return
     %e = kerf.einsum "mk,nk->mn" %q, %q : tensor<16x16xf8E4M3FN>, tensor<16x16xf8E4M3FN> -> tensor<16x16xf32>
     %g = kerf.gelu tanh %e : tensor<16x16xf32>
@@ -291,15 +291,15 @@ spmd.program @other_rows over <> micro_batches 1 slots 1 {
   }
 }
 
-// Units of 8-bit floats join the product that they scale, in the type of the
+// Units of 8-bit floats join the matmul that they scale, in the type of the
 // result, also the largest of several ranks; a scalar that others read is made
 // for them, too.
 // CHECK-LABEL: spmd.program @scale
 // REST-LABEL: spmd.program @scale
 spmd.program @scale over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<16x32xbf16> cut [[], []] : tensor<16x32xbf16>
-  spmd.input @a global tensor<16x32xf8E4M3FN> cut [[], []] : tensor<16x32xf8E4M3FN>
-  spmd.input @b global tensor<48x32xf8E5M2> cut [[], []] : tensor<48x32xf8E5M2>
+  spmd.input @x global tensor<16x32xbf16> sharded [[], []] : tensor<16x32xbf16>
+  spmd.input @a global tensor<16x32xf8E4M3FN> sharded [[], []] : tensor<16x32xf8E4M3FN>
+  spmd.input @b global tensor<48x32xf8E5M2> sharded [[], []] : tensor<48x32xf8E5M2>
   spmd.output @y last : tensor<16x48xbf16>
   spmd.output @z last : tensor<16x48xf32>
   spmd.output @uv last : tensor<bf16>
@@ -312,7 +312,7 @@ spmd.program @scale over <tp = 2> micro_batches 1 slots 1 {
     %u = kerf.unit %x of f8E4M3FN : tensor<16x32xbf16>
     %part = kerf.unit %x of f8E5M2 : tensor<16x32xbf16>
     %v = spmd.all_reduce max %part over [tp] : tensor<f32>
-    // CHECK: %[[Y:.*]] = spmd.product (%[[A:.*]] = %{{.*}} : tensor<16x32xf8E4M3FN>, %[[B:.*]] = %{{.*}} : tensor<48x32xf8E5M2>, %[[C:.*]] = %[[U]] : tensor<f32>, %[[D:.*]] = %[[V]] : tensor<f32>) -> (tensor<16x48xbf16>) attributes {spmd.kind = "einsum+cast+cast+mul+broadcast+mul"}
+    // CHECK: %[[Y:.*]] = spmd.fused_matmul (%[[A:.*]] = %{{.*}} : tensor<16x32xf8E4M3FN>, %[[B:.*]] = %{{.*}} : tensor<48x32xf8E5M2>, %[[C:.*]] = %[[U]] : tensor<f32>, %[[D:.*]] = %[[V]] : tensor<f32>) -> (tensor<16x48xbf16>) attributes {spmd.kind = "einsum+cast+cast+mul+broadcast+mul"}
     // CHECK-NEXT: %[[P:.*]] = kerf.einsum "mk,nk->mn" %[[A]], %[[B]]
     // CHECK-NEXT: %[[E:.*]] = kerf.cast %[[C]] : tensor<f32> -> tensor<bf16>
     // CHECK-NEXT: %[[F:.*]] = kerf.cast %[[D]] : tensor<f32> -> tensor<bf16>
@@ -329,7 +329,7 @@ spmd.program @scale over <tp = 2> micro_batches 1 slots 1 {
     %y = kerf.mul %p, %f : tensor<16x48xbf16>
     spmd.write %y to @y : tensor<16x48xbf16>
     // One unit is enough.
-    // CHECK: spmd.product ({{.*}}, %{{.*}} = %[[U]] : tensor<f32>) -> (tensor<16x48xf32>)
+    // CHECK: spmd.fused_matmul ({{.*}}, %{{.*}} = %[[U]] : tensor<f32>) -> (tensor<16x48xf32>)
     // REST-NOT: spmd.kind = "broadcast
     // REST: spmd.return
     %q = kerf.einsum "mk,nk->mn" %a, %b : tensor<16x32xf8E4M3FN>, tensor<48x32xf8E5M2> -> tensor<16x48xf32>
@@ -342,15 +342,15 @@ spmd.program @scale over <tp = 2> micro_batches 1 slots 1 {
   }
 }
 
-// What is no power of two, the largest of no units, a product that others read,
+// What is no power of two, the largest of no units, a matmul that others read,
 // one by three units, and one of a batch stay; wider floats on GPUs, too.
 // CHECK-LABEL: spmd.program @scale_stays
 // SCALES-LABEL: spmd.program @scale_stays
 spmd.program @scale_stays over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<16x32xbf16> cut [[], []] : tensor<16x32xbf16>
-  spmd.input @s global tensor<f32> cut [] : tensor<f32>
-  spmd.input @a global tensor<16x32xf8E4M3FN> cut [[], []] : tensor<16x32xf8E4M3FN>
-  spmd.input @b global tensor<2x16x32xf8E4M3FN> cut [[], [], []] : tensor<2x16x32xf8E4M3FN>
+  spmd.input @x global tensor<16x32xbf16> sharded [[], []] : tensor<16x32xbf16>
+  spmd.input @s global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @a global tensor<16x32xf8E4M3FN> sharded [[], []] : tensor<16x32xf8E4M3FN>
+  spmd.input @b global tensor<2x16x32xf8E4M3FN> sharded [[], [], []] : tensor<2x16x32xf8E4M3FN>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<16x32xbf16>
@@ -358,11 +358,11 @@ spmd.program @scale_stays over <tp = 2> micro_batches 1 slots 1 {
     %a = spmd.read @a : tensor<16x32xf8E4M3FN>
     %b = spmd.read @b : tensor<2x16x32xf8E4M3FN>
     %u = kerf.unit %x of f8E4M3FN : tensor<16x32xbf16>
-    // CHECK-NOT: spmd.product
+    // CHECK-NOT: spmd.fused_matmul
     // CHECK: spmd.return
-    // SCALES: spmd.product
+    // SCALES: spmd.fused_matmul
     // SCALES-SAME: tensor<16x32xbf16>
-    // SCALES-NOT: spmd.product
+    // SCALES-NOT: spmd.fused_matmul
     // SCALES: spmd.return
     %w = kerf.einsum "mk,nk->mn" %x, %x : tensor<16x32xbf16>, tensor<16x32xbf16> -> tensor<16x16xf32>
     %f = kerf.broadcast %u dims [] : tensor<f32> -> tensor<16x16xf32>
@@ -401,8 +401,8 @@ spmd.program @scale_stays over <tp = 2> micro_batches 1 slots 1 {
 // outside makes or reads them.
 // CHECK-LABEL: spmd.program @outside
 spmd.program @outside over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.input @r global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.input @r global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
@@ -411,9 +411,9 @@ spmd.program @outside over <> micro_batches 1 slots 1 {
     %w = kerf.einsum "sn,sk->kn" %x, %made : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
     %zero = kerf.reduce sum %w dims [0] : tensor<8x8xf32>
     // CHECK: kerf.repeat
-    // CHECK-NOT: spmd.product
+    // CHECK-NOT: spmd.fused_matmul
     // CHECK: kerf.reduce sum %{{.*}} dims [0] : tensor<4x8xf32>
-    // CHECK: spmd.product ({{.*}}) -> (tensor<8x8xf32>, tensor<8xf32>) attributes {spmd.kind = "einsum+reduce"}
+    // CHECK: spmd.fused_matmul ({{.*}}) -> (tensor<8x8xf32>, tensor<8xf32>) attributes {spmd.kind = "einsum+reduce"}
     // CHECK: kerf.yield
     %last = kerf.repeat %i = 0 to 2 (%h = %zero : tensor<8xf32>) {
       %d0 = kerf.einsum "sn,sk->kn" %made, %x : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>

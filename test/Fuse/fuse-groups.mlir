@@ -4,7 +4,7 @@
 // them is no result.
 // CHECK-LABEL: spmd.program @chain
 spmd.program @chain over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
@@ -26,7 +26,7 @@ spmd.program @chain over <> micro_batches 1 slots 1 {
 // are read outside.
 // CHECK-LABEL: spmd.program @siblings
 spmd.program @siblings over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.output @z last : tensor<4x8xf32>
   spmd.func @forward() {
@@ -49,7 +49,7 @@ spmd.program @siblings over <> micro_batches 1 slots 1 {
 // Equal ops of the members are computed once.
 // CHECK-LABEL: spmd.program @common
 spmd.program @common over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
@@ -70,7 +70,7 @@ spmd.program @common over <> micro_batches 1 slots 1 {
 // both before and after one.
 // CHECK-LABEL: spmd.program @library
 spmd.program @library over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<8x8xf32> cut [[], []] : tensor<8x8xf32>
+  spmd.input @x global tensor<8x8xf32> sharded [[], []] : tensor<8x8xf32>
   spmd.output @y last : tensor<8x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<8x8xf32>
@@ -90,7 +90,7 @@ spmd.program @library over <> micro_batches 1 slots 1 {
 // A sum over all rows ends a kernel: its readers need it complete.
 // CHECK-LABEL: spmd.program @columns
 spmd.program @columns over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
@@ -111,7 +111,7 @@ spmd.program @columns over <> micro_batches 1 slots 1 {
 // what is around them.
 // CHECK-LABEL: spmd.program @apart
 spmd.program @apart over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x4xf32>
   spmd.output @z last : tensor<4x8xf32>
   spmd.func @forward() {
@@ -139,7 +139,7 @@ spmd.program @apart over <> micro_batches 1 slots 1 {
 // order, which those of the other stages have too.
 // CHECK-LABEL: spmd.program @between_stages
 spmd.program @between_stages over <pp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.output @z last : tensor<4x8xf32>
   spmd.func @finish() {
@@ -163,7 +163,7 @@ spmd.program @between_stages over <pp = 2> micro_batches 1 slots 1 {
 // Messages keep their order too.
 // CHECK-LABEL: spmd.program @messages
 spmd.program @messages over <pp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
@@ -183,10 +183,10 @@ spmd.program @messages over <pp = 2> micro_batches 1 slots 1 {
 // -----
 
 // What turns its operand joins kernels of the turned shape: only an address is
-// another. The product of 8-bit floats gets its copy in one pass.
+// another. The matmul of 8-bit floats gets its copy in one pass.
 // CHECK-LABEL: spmd.program @turned
 spmd.program @turned over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xbf16> cut [[], []] : tensor<4x8xbf16>
+  spmd.input @x global tensor<4x8xbf16> sharded [[], []] : tensor<4x8xbf16>
   spmd.output @y last : tensor<8x4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xbf16>
@@ -209,7 +209,7 @@ spmd.program @turned over <> micro_batches 1 slots 1 {
 // do kernels with sums of rows or columns.
 // CHECK-LABEL: spmd.program @not_turned
 spmd.program @not_turned over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<8x8xf32> cut [[], []] : tensor<8x8xf32>
+  spmd.input @x global tensor<8x8xf32> sharded [[], []] : tensor<8x8xf32>
   spmd.output @y last : tensor<8x8xf32>
   spmd.output @z last : tensor<8x8xf32>
   spmd.func @forward() {
@@ -233,7 +233,7 @@ spmd.program @not_turned over <> micro_batches 1 slots 1 {
 // pairs, behind reshapes, are one kernel with what combines them.
 // CHECK-LABEL: spmd.program @halves
 spmd.program @halves over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8x2xf32> cut [[], [], []] : tensor<4x8x2xf32>
+  spmd.input @x global tensor<4x8x2xf32> sharded [[], [], []] : tensor<4x8x2xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8x2xf32>

@@ -25,8 +25,8 @@
 // CHECK: kerf.neg
 // CHECK-NOT: kerf.sin
 spmd.program @rope over <> micro_batches 1 slots 1 {
-  spmd.input @q global tensor<2x16x4x16xf32> cut [[], [], [], []] : tensor<2x16x4x16xf32>
-  spmd.input @k global tensor<2x16x2x16xf32> cut [[], [], [], []] : tensor<2x16x2x16xf32>
+  spmd.input @q global tensor<2x16x4x16xf32> sharded [[], [], [], []] : tensor<2x16x4x16xf32>
+  spmd.input @k global tensor<2x16x2x16xf32> sharded [[], [], [], []] : tensor<2x16x2x16xf32>
   spmd.output @y last : tensor<2x16x4x16xf32>
   spmd.output @dy last : tensor<2x16x4x16xf32>
   spmd.func @prologue() {
@@ -64,7 +64,7 @@ spmd.program @rope over <> micro_batches 1 slots 1 {
 // CHECK-NOT: spmd.offset
 // CHECK-NOT: kerf.sin
 spmd.program @places over <cp = 2> micro_batches 1 slots 1 {
-  spmd.input @q global tensor<2x16x4x16xf32> cut [[], [cp], [], []] : tensor<2x8x4x16xf32>
+  spmd.input @q global tensor<2x16x4x16xf32> sharded [[], [cp], [], []] : tensor<2x8x4x16xf32>
   spmd.output @y last : tensor<2x8x4x16xf32>
   spmd.func @prologue() {
     spmd.return
@@ -88,9 +88,9 @@ spmd.program @places over <cp = 2> micro_batches 1 slots 1 {
 // CHECK: spmd.func @prologue
 // CHECK-NEXT: spmd.return
 spmd.program @data over <> micro_batches 1 slots 1 {
-  spmd.input @q global tensor<2x16x4x16xf32> cut [[], [], [], []] : tensor<2x16x4x16xf32>
-  spmd.input @one global tensor<1x16x1x16xf32> cut [[], [], [], []] : tensor<1x16x1x16xf32>
-  spmd.input @at global tensor<2x16xi32> cut [[], []] : tensor<2x16xi32>
+  spmd.input @q global tensor<2x16x4x16xf32> sharded [[], [], [], []] : tensor<2x16x4x16xf32>
+  spmd.input @one global tensor<1x16x1x16xf32> sharded [[], [], [], []] : tensor<1x16x1x16xf32>
+  spmd.input @at global tensor<2x16xi32> sharded [[], []] : tensor<2x16xi32>
   spmd.output @y last : tensor<2x16x4x16xf32>
   spmd.output @z last : tensor<1x16x1x16xf32>
   spmd.func @prologue() {

@@ -32,8 +32,8 @@
 // CHECK: kerf.power_of_two %[[P]]
 // CHECK-NOT: kerf.power_of_two
 spmd.program @both over <> micro_batches 2 slots 1 {
-  spmd.param "h.{i}.w" [0 to 2] global tensor<32x16xbf16> cut [[], []] init <ones> : tensor<32x16xbf16>
-  spmd.input @x global tensor<16x16xbf16> cut [[micro], []] : tensor<8x16xbf16>
+  spmd.param "h.{i}.w" [0 to 2] global tensor<32x16xbf16> sharded [[], []] init <ones> : tensor<32x16xbf16>
+  spmd.input @x global tensor<16x16xbf16> sharded [[micro], []] : tensor<8x16xbf16>
   spmd.buffer @saved0 slot : tensor<2xf32>
   spmd.buffer @saved1 slot : tensor<2xf32>
   spmd.output @y last : tensor<8x16xbf16>

@@ -10,10 +10,10 @@
 // OFF-LABEL: spmd.program @residual
 // OFF-COUNT-3: spmd.fused
 spmd.program @residual over <> micro_batches 1 slots 1 {
-  spmd.input @a global tensor<1x16x8xf32> cut [[], [], []] : tensor<1x16x8xf32>
-  spmd.input @b global tensor<1x16x8xf32> cut [[], [], []] : tensor<1x16x8xf32>
-  spmd.input @x global tensor<2x4x8xf32> cut [[], [], []] : tensor<2x4x8xf32>
-  spmd.input @s global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
+  spmd.input @a global tensor<1x16x8xf32> sharded [[], [], []] : tensor<1x16x8xf32>
+  spmd.input @b global tensor<1x16x8xf32> sharded [[], [], []] : tensor<1x16x8xf32>
+  spmd.input @x global tensor<2x4x8xf32> sharded [[], [], []] : tensor<2x4x8xf32>
+  spmd.input @s global tensor<2x4x2xi32> sharded [[], [], []] : tensor<2x4x2xi32>
   spmd.output @y last : tensor<2x4x8xf32>
   spmd.func @forward() {
     %a = spmd.read @a : tensor<1x16x8xf32>
@@ -37,10 +37,10 @@ spmd.program @residual over <> micro_batches 1 slots 1 {
 // CHECK: spmd.kind = "combine"
 // CHECK: spmd.kind = "rms_norm"
 spmd.program @rows over <> micro_batches 1 slots 1 {
-  spmd.input @a global tensor<2x8x8xf32> cut [[], [], []] : tensor<2x8x8xf32>
-  spmd.input @b global tensor<2x8x8xf32> cut [[], [], []] : tensor<2x8x8xf32>
-  spmd.input @g global tensor<8xf32> cut [[]] : tensor<8xf32>
-  spmd.input @s global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
+  spmd.input @a global tensor<2x8x8xf32> sharded [[], [], []] : tensor<2x8x8xf32>
+  spmd.input @b global tensor<2x8x8xf32> sharded [[], [], []] : tensor<2x8x8xf32>
+  spmd.input @g global tensor<8xf32> sharded [[]] : tensor<8xf32>
+  spmd.input @s global tensor<2x4x2xi32> sharded [[], [], []] : tensor<2x4x2xi32>
   spmd.output @r last : tensor<2x8x8xf32>
   spmd.output @y last : tensor<2x4x8xf32>
   spmd.func @forward() {

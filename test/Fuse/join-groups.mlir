@@ -19,9 +19,9 @@
 // CHECK: kerf.combine_weight_gradient {{.*}} : tensor<1x16x8xf32>, tensor<2x4x2xi32>, tensor<2x4x8xf32>
 // CHECK: kerf.grouped_weight_gradient {{.*}} : tensor<1x16x8xf32>, tensor<1x16x8xf32>, tensor<1x3xi32> -> tensor<3x8x8xf32>
 spmd.program @experts over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4x8xf32> cut [[], [], []] : tensor<2x4x8xf32>
-  spmd.input @e global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
-  spmd.input @w global tensor<3x8x8xf32> cut [[], [], []] : tensor<3x8x8xf32>
+  spmd.input @x global tensor<2x4x8xf32> sharded [[], [], []] : tensor<2x4x8xf32>
+  spmd.input @e global tensor<2x4x2xi32> sharded [[], [], []] : tensor<2x4x2xi32>
+  spmd.input @w global tensor<3x8x8xf32> sharded [[], [], []] : tensor<3x8x8xf32>
   spmd.buffer @slots slot : tensor<2x2x4x2xi32>
   spmd.buffer @sizes slot : tensor<2x2x3xi32>
   spmd.output @y last : tensor<2x4x8xf32>
@@ -71,8 +71,8 @@ spmd.program @experts over <> micro_batches 1 slots 1 {
 // CHECK: kerf.reduce sum %[[F]] dims [0] : tensor<2x3xf32>
 // CHECK: kerf.dispatch {{.*}} -> tensor<1x16x8xf32>
 spmd.program @counted over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4x8xf32> cut [[], [], []] : tensor<2x4x8xf32>
-  spmd.input @e global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
+  spmd.input @x global tensor<2x4x8xf32> sharded [[], [], []] : tensor<2x4x8xf32>
+  spmd.input @e global tensor<2x4x2xi32> sharded [[], [], []] : tensor<2x4x2xi32>
   spmd.output @y last : tensor<2x4x8xf32>
   spmd.output @load last : tensor<3xf32>
   spmd.func @forward() {
@@ -97,9 +97,9 @@ spmd.program @counted over <> micro_batches 1 slots 1 {
 // CHECK: kerf.assign_slots
 // CHECK: kerf.grouped_matmul {{.*}} : tensor<2x8x8xf32>, tensor<1x8x8xf32>, tensor<2x1xi32>
 spmd.program @cut over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4x8xf32> cut [[], [], []] : tensor<2x4x8xf32>
-  spmd.input @e global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
-  spmd.input @w global tensor<1x8x8xf32> cut [[], [], []] : tensor<1x8x8xf32>
+  spmd.input @x global tensor<2x4x8xf32> sharded [[], [], []] : tensor<2x4x8xf32>
+  spmd.input @e global tensor<2x4x2xi32> sharded [[], [], []] : tensor<2x4x2xi32>
+  spmd.input @w global tensor<1x8x8xf32> sharded [[], [], []] : tensor<1x8x8xf32>
   spmd.output @y last : tensor<2x4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x4x8xf32>
@@ -128,8 +128,8 @@ spmd.program @cut over <> micro_batches 1 slots 1 {
 // CHECK-LABEL: spmd.program @told
 // CHECK: kerf.assign_slots
 spmd.program @capacity over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4x8xf32> cut [[], [], []] : tensor<2x4x8xf32>
-  spmd.input @e global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
+  spmd.input @x global tensor<2x4x8xf32> sharded [[], [], []] : tensor<2x4x8xf32>
+  spmd.input @e global tensor<2x4x2xi32> sharded [[], [], []] : tensor<2x4x2xi32>
   spmd.output @y last : tensor<2x12x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x4x8xf32>
@@ -141,9 +141,9 @@ spmd.program @capacity over <> micro_batches 1 slots 1 {
   }
 }
 spmd.program @given over <> micro_batches 1 slots 1 {
-  spmd.input @r global tensor<2x8x8xf32> cut [[], [], []] : tensor<2x8x8xf32>
-  spmd.input @e global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
-  spmd.input @s global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
+  spmd.input @r global tensor<2x8x8xf32> sharded [[], [], []] : tensor<2x8x8xf32>
+  spmd.input @e global tensor<2x4x2xi32> sharded [[], [], []] : tensor<2x4x2xi32>
+  spmd.input @s global tensor<2x4x2xi32> sharded [[], [], []] : tensor<2x4x2xi32>
   spmd.output @y last : tensor<2x4x8xf32>
   spmd.func @forward() {
     %r = spmd.read @r : tensor<2x8x8xf32>
@@ -156,7 +156,7 @@ spmd.program @given over <> micro_batches 1 slots 1 {
   }
 }
 spmd.program @told over <> micro_batches 1 slots 1 {
-  spmd.input @e global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
+  spmd.input @e global tensor<2x4x2xi32> sharded [[], [], []] : tensor<2x4x2xi32>
   spmd.output @n last : tensor<2x3xi32>
   spmd.func @forward() {
     %e = spmd.read @e : tensor<2x4x2xi32>

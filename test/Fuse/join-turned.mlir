@@ -9,7 +9,7 @@
 // OFF-LABEL: spmd.program @copies
 // OFF-COUNT-2: spmd.fused
 spmd.program @copies over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x16x32xbf16> cut [[], [], []] : tensor<2x16x32xbf16>
+  spmd.input @x global tensor<2x16x32xbf16> sharded [[], [], []] : tensor<2x16x32xbf16>
   spmd.output @a last : tensor<2x16x32xf8E4M3FN>
   spmd.output @b last : tensor<32x2x16xf8E4M3FN>
   spmd.func @forward() {
@@ -30,8 +30,8 @@ spmd.program @copies over <> micro_batches 1 slots 1 {
 // CHECK-COUNT-2: spmd.fused
 // OFF-LABEL: spmd.program @other
 spmd.program @other over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x16x32xbf16> cut [[], [], []] : tensor<2x16x32xbf16>
-  spmd.input @y global tensor<2x16x32xbf16> cut [[], [], []] : tensor<2x16x32xbf16>
+  spmd.input @x global tensor<2x16x32xbf16> sharded [[], [], []] : tensor<2x16x32xbf16>
+  spmd.input @y global tensor<2x16x32xbf16> sharded [[], [], []] : tensor<2x16x32xbf16>
   spmd.output @a last : tensor<2x16x32xf8E4M3FN>
   spmd.output @b last : tensor<32x2x16xf8E4M3FN>
   spmd.func @forward() {
@@ -56,8 +56,8 @@ spmd.program @other over <> micro_batches 1 slots 1 {
 // OFF-LABEL: spmd.program @largest
 // OFF: spmd.fused {{.*}}spmd.kind = "rms_norm+unit"
 spmd.program @largest over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x16x512xbf16> cut [[], [], []] : tensor<2x16x512xbf16>
-  spmd.input @g global tensor<512xbf16> cut [[]] : tensor<512xbf16>
+  spmd.input @x global tensor<2x16x512xbf16> sharded [[], [], []] : tensor<2x16x512xbf16>
+  spmd.input @g global tensor<512xbf16> sharded [[]] : tensor<512xbf16>
   spmd.output @y last : tensor<2x16x512xbf16>
   spmd.output @u last : tensor<f32>
   spmd.func @forward() {
@@ -78,7 +78,7 @@ spmd.program @largest over <> micro_batches 1 slots 1 {
 // CHECK: spmd.fused {{.*}}spmd.kind = "silu+unit"
 // CHECK-NOT: spmd.fused
 spmd.program @long over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<16x53248xbf16> cut [[], []] : tensor<16x53248xbf16>
+  spmd.input @x global tensor<16x53248xbf16> sharded [[], []] : tensor<16x53248xbf16>
   spmd.output @y last : tensor<16x53248xbf16>
   spmd.output @u last : tensor<f32>
   spmd.func @forward() {

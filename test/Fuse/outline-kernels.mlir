@@ -4,8 +4,8 @@
 // contraction and its bias stay one library op.
 // CHECK-LABEL: spmd.program @softmax
 spmd.program @softmax over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
-  spmd.param "w" global tensor<8x8xf32> cut [[], []] init <ones> frozen : tensor<8x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
+  spmd.param "w" global tensor<8x8xf32> sharded [[], []] init <ones> frozen : tensor<8x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     // CHECK: %[[X:.*]] = spmd.read @x
@@ -29,7 +29,7 @@ spmd.program @softmax over <> micro_batches 1 slots 1 {
 // reads is a kernel itself. One that nobody reads is gone.
 // CHECK-LABEL: spmd.program @constants
 spmd.program @constants over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.output @z last : tensor<4x8xf32>
   spmd.func @forward() {
@@ -61,8 +61,8 @@ spmd.program @constants over <> micro_batches 1 slots 1 {
 // a number that may be anything is one.
 // CHECK-LABEL: spmd.program @units
 spmd.program @units over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xbf16> cut [[], []] : tensor<4x8xbf16>
-  spmd.input @s global tensor<f32> cut [] : tensor<f32>
+  spmd.input @x global tensor<4x8xbf16> sharded [[], []] : tensor<4x8xbf16>
+  spmd.input @s global tensor<f32> sharded [] : tensor<f32>
   spmd.output @y last : tensor<4x8xbf16>
   spmd.output @z last : tensor<4x8xbf16>
   spmd.func @forward() {
@@ -93,7 +93,7 @@ spmd.program @units over <> micro_batches 1 slots 1 {
 // same slice for another reader is one.
 // CHECK-LABEL: spmd.program @views
 spmd.program @views over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x8x96xf32> cut [[], [], []] : tensor<2x8x96xf32>
+  spmd.input @x global tensor<2x8x96xf32> sharded [[], [], []] : tensor<2x8x96xf32>
   spmd.output @y last : tensor<2x8x4x8xf32>
   spmd.output @z last : tensor<2x8x32xf32>
   spmd.func @forward() {
@@ -120,7 +120,7 @@ spmd.program @views over <> micro_batches 1 slots 1 {
 // What is a kernel already stays as it is, and so does a program without ops.
 // CHECK-LABEL: spmd.program @done
 spmd.program @done over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.input @x global tensor<4xf32> sharded [[]] : tensor<4xf32>
   spmd.output @y last : tensor<4xf32>
   spmd.func @forward() {
     // CHECK: spmd.read
@@ -143,8 +143,8 @@ spmd.program @done over <> micro_batches 1 slots 1 {
 // weight without its padding, some rows of a table. Columns are copied.
 // CHECK-LABEL: spmd.program @adjacent
 spmd.program @adjacent over <dp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<3xf32> cut [[]] : tensor<3xf32>
-  spmd.input @t global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<3xf32> sharded [[]] : tensor<3xf32>
+  spmd.input @t global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<5xf32>
   spmd.output @r last : tensor<1x8xf32>
   spmd.output @c last : tensor<4x2xf32>

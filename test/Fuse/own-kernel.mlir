@@ -8,7 +8,7 @@
 // of the same space. The constant becomes a kernel.
 // CHECK-LABEL: spmd.program @alone
 spmd.program @alone over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.output @z last : tensor<4x8xf32>
   spmd.func @forward() {

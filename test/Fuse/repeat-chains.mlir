@@ -1,11 +1,11 @@
 // RUN: kerf-opt %s --kerf-outline-kernels --kerf-fuse-groups --kerf-verify-fused --split-input-file | FileCheck %s
 
 // A collective stands between two kernels that read capped logits: both cap
-// them, and only the product's result lies in memory.
+// them, and only the matmul's result lies in memory.
 // CHECK-LABEL: spmd.program @capped
 spmd.program @capped over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xbf16> cut [[], []] : tensor<4x8xbf16>
-  spmd.input @w global tensor<8x8xbf16> cut [[], []] : tensor<8x8xbf16>
+  spmd.input @x global tensor<4x8xbf16> sharded [[], []] : tensor<4x8xbf16>
+  spmd.input @w global tensor<8x8xbf16> sharded [[], []] : tensor<8x8xbf16>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xbf16>
@@ -37,7 +37,7 @@ spmd.program @capped over <tp = 2> micro_batches 1 slots 1 {
 // What is made of rows is handed on: its kernel would read the rows twice.
 // CHECK-LABEL: spmd.program @rows
 spmd.program @rows over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>

@@ -2,7 +2,7 @@
 
 // A compute op outside a kernel has no code.
 spmd.program @left over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.input @x global tensor<4xf32> sharded [[]] : tensor<4xf32>
   spmd.output @y last : tensor<4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4xf32>
@@ -18,7 +18,7 @@ spmd.program @left over <> micro_batches 1 slots 1 {
 
 // A kernel holds plain ops.
 spmd.program @inside over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
@@ -36,7 +36,7 @@ spmd.program @inside over <> micro_batches 1 slots 1 {
 
 // Kernels, library ops and views meet the contract.
 spmd.program @good over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<2x2x4x2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>

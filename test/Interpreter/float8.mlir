@@ -51,8 +51,8 @@ kerf.model @unit() {
   kerf.return %loss : tensor<f32>
 }
 
-// Products of 8-bit floats are summed in f32.
-kerf.model @product() {
+// Matmuls of 8-bit floats are summed in f32.
+kerf.model @matmul() {
   %x = kerf.constant dense<[[1.0, 0.3], [2.0, -448.0]]> : tensor<2x2xf32>
   %a = kerf.cast %x : tensor<2x2xf32> -> tensor<2x2xf8E4M3FN>
   %b = kerf.cast %x : tensor<2x2xf32> -> tensor<2x2xf8E5M2>

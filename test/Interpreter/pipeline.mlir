@@ -8,7 +8,7 @@
 // expected-remark @below {{step 1 loss 12}}
 // expected-remark @below {{step 2 loss 11}}
 spmd.program @first over <pp = 2> micro_batches 2 slots 1 {
-  spmd.param "x" global tensor<f32> cut [] rule #kerf.sgd<> init <constant, 3.0> : tensor<f32>
+  spmd.param "x" global tensor<f32> sharded [] rule #kerf.sgd<> init <constant, 3.0> : tensor<f32>
   spmd.func @forward() {
     %x = kerf.param "x" init<constant, 3.0> : tensor<f32>
     %y = kerf.add %x, %x : tensor<f32>

@@ -14,7 +14,7 @@
 // PLACED: exec.buffer "saved" {{.*}} bytes 512 live [
 // PLACED-NOT: scope
 spmd.program @chain over <> micro_batches 2 slots 2 {
-  spmd.input @x global tensor<16x8xf32> cut [[micro], []] : tensor<8x8xf32>
+  spmd.input @x global tensor<16x8xf32> sharded [[micro], []] : tensor<8x8xf32>
   spmd.buffer @saved slot : tensor<8x8xf32>
   spmd.output @y last : tensor<8x8xf32>
   spmd.func @forward() {

@@ -13,11 +13,11 @@
 // CHECK: launch @k0 {{.*}}#exec.arena<write i1 [[C:[0-9]+]] bytes 1>]
 // CHECK: launch @[[UPDATE]] "update" [] [{{.*}}#exec.arena<read i1 [[C]] bytes 1>
 spmd.program @skipped over <> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<4xf16> cut [[]] rule #kerf.sgd<momentum = 0.9> init <ones> master f32 : tensor<4xf16>
-  spmd.input @g global tensor<4xf32> cut [[]] : tensor<4xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
-  spmd.input @norm global tensor<f32> cut [] : tensor<f32>
+  spmd.param "w" global tensor<4xf16> sharded [[]] rule #kerf.sgd<momentum = 0.9> init <ones> master f32 : tensor<4xf16>
+  spmd.input @g global tensor<4xf32> sharded [[]] : tensor<4xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
+  spmd.input @norm global tensor<f32> sharded [] : tensor<f32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<4xf32>
     %rate = spmd.read @rate : tensor<f32>
@@ -51,11 +51,11 @@ spmd.program @skipped over <> micro_batches 1 slots 1 {
 // CHECK: %[[ROUNDED:.*]] = kerf.cast %[[NEW]] : tensor<2x8xf32> -> tensor<2x8xf16>
 // CHECK: exec.yield %[[NEW]], %[[NEWM]], %[[NEWV]], %[[NEWMMAX]], %[[NEWVMAX]], %[[ROUNDED]]
 spmd.program @blocks over <> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<2x8xf16> cut [[], []] rule #kerf.adamw_8bit<block = 8, min_elements = 0> init <ones> master f32 : tensor<2x8xf16>
-  spmd.input @g global tensor<2x8xf32> cut [[], []] : tensor<2x8xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
-  spmd.input @finite global tensor<i1> cut [] : tensor<i1>
+  spmd.param "w" global tensor<2x8xf16> sharded [[], []] rule #kerf.adamw_8bit<block = 8, min_elements = 0> init <ones> master f32 : tensor<2x8xf16>
+  spmd.input @g global tensor<2x8xf32> sharded [[], []] : tensor<2x8xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
+  spmd.input @finite global tensor<i1> sharded [] : tensor<i1>
   spmd.func @update() {
     %g = spmd.read @g : tensor<2x8xf32>
     %rate = spmd.read @rate : tensor<f32>
@@ -85,11 +85,11 @@ spmd.program @blocks over <> micro_batches 1 slots 1 {
 // CHECK: copy "copy" [8]
 // CHECK: copy "copy" [32]
 spmd.program @sums over <> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<2x8xf16> cut [[], []] rule #kerf.adafactor<> init <ones> master f32 : tensor<2x8xf16>
-  spmd.input @g global tensor<2x8xf32> cut [[], []] : tensor<2x8xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
-  spmd.input @finite global tensor<i1> cut [] : tensor<i1>
+  spmd.param "w" global tensor<2x8xf16> sharded [[], []] rule #kerf.adafactor<> init <ones> master f32 : tensor<2x8xf16>
+  spmd.input @g global tensor<2x8xf32> sharded [[], []] : tensor<2x8xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
+  spmd.input @finite global tensor<i1> sharded [] : tensor<i1>
   spmd.func @update() {
     %g = spmd.read @g : tensor<2x8xf32>
     %rate = spmd.read @rate : tensor<f32>

@@ -2,7 +2,7 @@
 
 // An op that is no kernel has no command.
 spmd.program @unfused over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.input @x global tensor<4xf32> sharded [[]] : tensor<4xf32>
   spmd.output @y last : tensor<4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4xf32>
@@ -18,14 +18,14 @@ spmd.program @unfused over <> micro_batches 1 slots 1 {
 
 // -----
 
-// CPUs have no products with gelu.
+// CPUs have no matmuls with gelu.
 spmd.program @epilogue over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<8x8xf32> cut [[], []] : tensor<8x8xf32>
+  spmd.input @x global tensor<8x8xf32> sharded [[], []] : tensor<8x8xf32>
   spmd.output @y last : tensor<8x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<8x8xf32>
-    // expected-error@+1 {{'spmd.product' op is not for target cpu; run the stage fuse for this target}}
-    %y = spmd.product (%a = %x : tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+    // expected-error@+1 {{'spmd.fused_matmul' op is not for target cpu; run the stage fuse for this target}}
+    %y = spmd.fused_matmul (%a = %x : tensor<8x8xf32>) -> (tensor<8x8xf32>) {
       %p = kerf.linear %a, %a : tensor<8x8xf32>, tensor<8x8xf32>
       %g = kerf.gelu tanh %p : tensor<8x8xf32>
       spmd.yield %g : tensor<8x8xf32>
@@ -42,7 +42,7 @@ spmd.program @epilogue over <> micro_batches 1 slots 1 {
 
 // A reshape of a part that is not evenly apart cannot be an address.
 spmd.program @uneven over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<16xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
@@ -121,10 +121,10 @@ spmd.program @idle over <> micro_batches 2 slots 2 {
 
 // The other ranks must get the updated piece.
 spmd.program @ungathered over <dp = 2> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<8xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
-  spmd.input @g global tensor<4xf32> cut [[]] : tensor<4xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.param "w" global tensor<8xf32> sharded [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
+  spmd.input @g global tensor<4xf32> sharded [[]] : tensor<4xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<4xf32>
     %rate = spmd.read @rate : tensor<f32>
@@ -142,10 +142,10 @@ spmd.program @ungathered over <dp = 2> micro_batches 1 slots 1 {
 
 // A gather puts together what an update made.
 spmd.program @idle_gather over <dp = 2> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<8xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
-  spmd.input @g global tensor<4xf32> cut [[]] : tensor<4xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.param "w" global tensor<8xf32> sharded [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
+  spmd.input @g global tensor<4xf32> sharded [[]] : tensor<4xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<4xf32>
     %rate = spmd.read @rate : tensor<f32>
@@ -163,10 +163,10 @@ spmd.program @idle_gather over <dp = 2> micro_batches 1 slots 1 {
 
 // An update has the gradient of what it updates: of the piece.
 spmd.program @whole_gradient over <dp = 2> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<8xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
-  spmd.input @g global tensor<8xf32> cut [[]] : tensor<8xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.param "w" global tensor<8xf32> sharded [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
+  spmd.input @g global tensor<8xf32> sharded [[]] : tensor<8xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<8xf32>
     %rate = spmd.read @rate : tensor<f32>
@@ -185,10 +185,10 @@ spmd.program @whole_gradient over <dp = 2> micro_batches 1 slots 1 {
 
 // Places are counted with the first axis slowest here too.
 spmd.program @piece_order over <dp = 2, cp = 2> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<8xf32> cut [[]] state over [cp, dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
-  spmd.input @g global tensor<2xf32> cut [[]] : tensor<2xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.param "w" global tensor<8xf32> sharded [[]] state over [cp, dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
+  spmd.input @g global tensor<2xf32> sharded [[]] : tensor<2xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<2xf32>
     %rate = spmd.read @rate : tensor<f32>
@@ -209,9 +209,9 @@ spmd.program @piece_order over <dp = 2, cp = 2> micro_batches 1 slots 1 {
 // A loop reads the layers of one declaration: it does not cross chunks.
 spmd.program @crosses over <> micro_batches 1 slots 1 {
   // expected-note@+1 {{this one ends at 2}}
-  spmd.param "h.{i}.w" [0 to 2] global tensor<4xf32> cut [[]] init <ones> frozen : tensor<4xf32>
-  spmd.param "h.{i}.w" [2 to 4] global tensor<4xf32> cut [[]] init <ones> frozen : tensor<4xf32>
-  spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.param "h.{i}.w" [0 to 2] global tensor<4xf32> sharded [[]] init <ones> frozen : tensor<4xf32>
+  spmd.param "h.{i}.w" [2 to 4] global tensor<4xf32> sharded [[]] init <ones> frozen : tensor<4xf32>
+  spmd.input @x global tensor<4xf32> sharded [[]] : tensor<4xf32>
   spmd.output @y last : tensor<4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4xf32>
@@ -229,7 +229,7 @@ spmd.program @crosses over <> micro_batches 1 slots 1 {
 
 // A read has the type that is declared.
 spmd.program @read_type over <> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<4xf32> cut [[]] init <ones> frozen : tensor<4xf32>
+  spmd.param "w" global tensor<4xf32> sharded [[]] init <ones> frozen : tensor<4xf32>
   spmd.output @y last : tensor<2xf32>
   spmd.func @forward() {
     // expected-error@+1 {{'kerf.param' op of "w" expected 'tensor<4xf32>', found 'tensor<2xf32>'}}
@@ -243,7 +243,7 @@ spmd.program @read_type over <> micro_batches 1 slots 1 {
 
 // Bytes are sent as they lie: columns of a matrix are not adjacent.
 spmd.program @columns over <pp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xf32>
     %s = kerf.slice %x offsets [0, 0] sizes [4, 4] : tensor<4x8xf32>
@@ -260,7 +260,7 @@ spmd.program @columns over <pp = 2> micro_batches 1 slots 1 {
 
 // Columns beside a value need a copy, which is a kernel's work.
 spmd.program @beside over <> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<4x4xf32> cut [[], []] init <ones> frozen : tensor<4x4xf32>
+  spmd.param "w" global tensor<4x4xf32> sharded [[], []] init <ones> frozen : tensor<4x4xf32>
   spmd.func @forward() {
     %w = kerf.param "w" init<ones> frozen : tensor<4x4xf32>
     // expected-error@+1 {{'kerf.pad' op is no view: expected rows after a value that begins its buffer, else a kernel}}

@@ -5,7 +5,7 @@
 // in the first place. Only the last value, which is in the stack too, is copied.
 // CHECK-LABEL: exec.program @stack arena 384 lower_bound 384
 spmd.program @stack over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<16xf32> cut [[]] : tensor<16xf32>
+  spmd.input @x global tensor<16xf32> sharded [[]] : tensor<16xf32>
   spmd.buffer @saved slot : tensor<3x16xf32>
   spmd.output @y last : tensor<16xf32>
   // CHECK: exec.buffer "saved" class 4 at 64 bytes 256 live [0, 3]
@@ -59,7 +59,7 @@ spmd.program @stack over <> micro_batches 1 slots 1 {
 // the old one later; else at the side, and copied at the end of an iteration.
 // CHECK-LABEL: exec.program @carry
 spmd.program @carry over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<16xf32> cut [[]] : tensor<16xf32>
+  spmd.input @x global tensor<16xf32> sharded [[]] : tensor<16xf32>
   spmd.output @y last : tensor<16xf32>
   spmd.output @z last : tensor<16xf32>
   spmd.func @forward() {
@@ -103,7 +103,7 @@ spmd.program @carry over <> micro_batches 1 slots 1 {
 // A view has no buffer: it is read and written where its base is.
 // CHECK-LABEL: exec.program @views
 spmd.program @views over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<4x8xf32> sharded [[], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<32xf32>
   spmd.func @forward() {
     // CHECK-NOT: exec.buffer "reshape"
@@ -130,7 +130,7 @@ spmd.program @views over <> micro_batches 1 slots 1 {
 // How far dimensions of size 1 are apart says nothing: rows of the only plane.
 // CHECK-LABEL: exec.program @plane
 spmd.program @plane over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<1x4x8xf32> cut [[], [], []] : tensor<1x4x8xf32>
+  spmd.input @x global tensor<1x4x8xf32> sharded [[], [], []] : tensor<1x4x8xf32>
   spmd.output @y last : tensor<2x8xf32>
   spmd.func @forward() {
     // CHECK: launch @k0 "fused" [] [#exec.arena<read f32 {{[0-9]+}} bytes 64>, #exec.arena<write f32 {{[0-9]+}} bytes 64>]
@@ -155,7 +155,7 @@ spmd.program @plane over <> micro_batches 1 slots 1 {
 // library needs is a buffer that lives during its command.
 // CHECK-LABEL: exec.program @strides
 spmd.program @strides over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x8x96xf32> cut [[], [], []] : tensor<2x8x96xf32>
+  spmd.input @x global tensor<2x8x96xf32> sharded [[], [], []] : tensor<2x8x96xf32>
   spmd.output @y last : tensor<2x8x4x8xf32>
   spmd.func @forward() {
     // CHECK: exec.buffer "attention" class 6 at {{[0-9]+}} bytes {{[0-9]+}} live [0, 0]
@@ -184,7 +184,7 @@ spmd.program @strides over <> micro_batches 1 slots 1 {
 // are dead, and lives for its commands alone.
 // CHECK-LABEL: exec.program @temporaries
 spmd.program @temporaries over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<16xf32> cut [[]] : tensor<16xf32>
+  spmd.input @x global tensor<16xf32> sharded [[]] : tensor<16xf32>
   spmd.output @y last : tensor<16xf32>
   spmd.func @forward() {
     // Commands: 0 copy of the input, 1 exp, 2 tanh, 3 sin, 4 cos, 5 copy.
@@ -227,7 +227,7 @@ spmd.program @temporaries over <> micro_batches 1 slots 1 {
 // the micro-batch; the first call of a step sets a sum, the others add to it.
 // CHECK-LABEL: exec.program @slots
 spmd.program @slots over <> micro_batches 3 slots 2 {
-  spmd.input @x global tensor<6x16xf32> cut [[micro], []] : tensor<2x16xf32>
+  spmd.input @x global tensor<6x16xf32> sharded [[micro], []] : tensor<2x16xf32>
   spmd.buffer @saved slot : tensor<2x16xf32>
   spmd.buffer @sum step : tensor<2x16xf32>
   spmd.output @y last : tensor<2x16xf32>
@@ -277,7 +277,7 @@ spmd.program @slots over <> micro_batches 3 slots 2 {
 // Equal kernels are one, whatever their ops are called.
 // CHECK-LABEL: exec.program @equal
 spmd.program @equal over <> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<16xf32> cut [[]] : tensor<16xf32>
+  spmd.input @x global tensor<16xf32> sharded [[]] : tensor<16xf32>
   spmd.output @y last : tensor<16xf32>
   spmd.func @forward() {
     // CHECK-COUNT-1: exec.kernel
@@ -307,11 +307,11 @@ spmd.program @equal over <> micro_batches 1 slots 1 {
 // the update overwrites.
 // CHECK-LABEL: exec.program @params
 spmd.program @params over <> micro_batches 1 slots 1 {
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
-  spmd.input @g global tensor<2x16xf32> cut [[], []] : tensor<2x16xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
+  spmd.input @g global tensor<2x16xf32> sharded [[], []] : tensor<2x16xf32>
   // CHECK: exec.param "h.{i}.w"[0 to 2] {{.*}} at 256 by 32 master f32 at 320 by 64 states [{at = 448 : i64, by = 64 : i64, name = "momentum", type = f32}]
-  spmd.param "h.{i}.w" [0 to 2] global tensor<16xbf16> cut [[]] rule #kerf.sgd<momentum = 0.9> init <ones> master f32 : tensor<16xbf16>
+  spmd.param "h.{i}.w" [0 to 2] global tensor<16xbf16> sharded [[]] rule #kerf.sgd<momentum = 0.9> init <ones> master f32 : tensor<16xbf16>
   // CHECK: exec.func @update {
   spmd.func @update() {
     // CHECK-NEXT: launch @k0 "update" [] [#exec.arena<read f32 320 bytes 128>,
@@ -333,7 +333,7 @@ spmd.program @params over <> micro_batches 1 slots 1 {
 // loop carries it on: it is copied when all have read what was there.
 // CHECK-LABEL: exec.program @ring
 spmd.program @ring over <dp = 2, cp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x8xbf16> cut [[], []] : tensor<4x8xbf16>
+  spmd.input @x global tensor<4x8xbf16> sharded [[], []] : tensor<4x8xbf16>
   spmd.output @y last : tensor<4x8xbf16>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4x8xbf16>
@@ -358,7 +358,7 @@ spmd.program @ring over <dp = 2, cp = 2> micro_batches 1 slots 1 {
 // read, so its result has a place of its own and is copied when all is done.
 // CHECK-LABEL: exec.program @started
 spmd.program @started over <dp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x4xf32> cut [[], []] : tensor<4x4xf32>
+  spmd.input @x global tensor<4x4xf32> sharded [[], []] : tensor<4x4xf32>
   spmd.output @y last : tensor<4x4xf32>
   spmd.output @z last : tensor<2x4x4xf32>
   spmd.func @forward() {
@@ -397,10 +397,10 @@ exec.program @placed arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
 
 // -----
 
-// A function that continues another one always adds: a product in the sum itself, others behind it.
+// A function that continues another one always adds: a matmul in the sum itself, others behind it.
 // CHECK-LABEL: exec.program @continues
 spmd.program @continues over <> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<32x16xf32> cut [[micro], []] : tensor<16x16xf32>
+  spmd.input @x global tensor<32x16xf32> sharded [[micro], []] : tensor<16x16xf32>
   spmd.output @y sum : tensor<16x16xf32>
   spmd.output @z sum : tensor<16x16xf32>
   // CHECK: exec.func @backward {
@@ -438,8 +438,8 @@ spmd.program @continues over <> micro_batches 2 slots 1 {
 // The gradient of experts' weights, too, is summed where the sum is, layer by layer: no second stack of gradients.
 // CHECK-LABEL: exec.program @experts
 spmd.program @experts over <> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<4x6x8xf32> cut [[micro], [], []] : tensor<2x6x8xf32>
-  spmd.input @n global tensor<4x3xi32> cut [[micro], []] : tensor<2x3xi32>
+  spmd.input @x global tensor<4x6x8xf32> sharded [[micro], [], []] : tensor<2x6x8xf32>
+  spmd.input @n global tensor<4x3xi32> sharded [[micro], []] : tensor<2x3xi32>
   // CHECK: exec.buffer "g" class 3 at [[G:[0-9]+]] bytes 1536 live
   spmd.buffer @g step : tensor<2x3x8x8xf32>
   // CHECK: exec.func @backward {
@@ -470,7 +470,7 @@ spmd.program @experts over <> micro_batches 2 slots 1 {
 // reads from the same place.
 // CHECK-LABEL: exec.program @sums
 spmd.program @sums over <dp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<16x16xf32> cut [[], []] : tensor<16x16xf32>
+  spmd.input @x global tensor<16x16xf32> sharded [[], []] : tensor<16x16xf32>
   spmd.buffer @g step : tensor<2x16x16xf32>
   spmd.buffer @h step : tensor<2x16x16xf32>
   spmd.output @y last : tensor<2x16x16xf32>

@@ -4,12 +4,12 @@
 // piece has 2, and the last one of the second is padding. One kernel, all in place.
 // CHECK-LABEL: exec.program @blocks arena
 spmd.program @blocks over <dp = 2> micro_batches 1 slots 1 {
-  // CHECK-NEXT: exec.param "w"[0 to 1] tensor<3x8xf32> local tensor<3x8xf32> cuts {{\[\[}}], []] state over ["dp"] granule 8 init <ones> at 0 by 128 states
+  // CHECK-NEXT: exec.param "w"[0 to 1] tensor<3x8xf32> local tensor<3x8xf32> sharded {{\[\[}}], []] state over ["dp"] granule 8 init <ones> at 0 by 128 states
   // CHECK-SAME: [{at = 128 : i64, by = 16 : i64, name = "m", type = i8}, {at = 192 : i64, by = 16 : i64, name = "v", type = i8}, {at = 256 : i64, block = 8 : i64, by = 8 : i64, name = "m_max", type = f32}, {at = 320 : i64, block = 8 : i64, by = 8 : i64, name = "v_max", type = f32}]
-  spmd.param "w" global tensor<3x8xf32> cut [[], []] state over [dp] rule #kerf.adamw_8bit<block = 8, min_elements = 0> init <ones> : tensor<3x8xf32>
-  spmd.input @g global tensor<32xf32> cut [[dp]] : tensor<16xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.param "w" global tensor<3x8xf32> sharded [[], []] state over [dp] rule #kerf.adamw_8bit<block = 8, min_elements = 0> init <ones> : tensor<3x8xf32>
+  spmd.input @g global tensor<32xf32> sharded [[dp]] : tensor<16xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   // CHECK: attributes {inplace = {{\[\[}}0, 0], [1, 4], [2, 5], [3, 6], [4, 7]]}
   // CHECK: exec.func @update {
   // CHECK-NEXT: take "take" [1, 2, 64]
@@ -37,12 +37,12 @@ spmd.program @blocks over <dp = 2> micro_batches 1 slots 1 {
 // all elements of the parameter read.
 // CHECK-LABEL: exec.program @sums arena
 spmd.program @sums over <dp = 2, tp = 2> micro_batches 1 slots 1 {
-  // CHECK-NEXT: exec.param "h.{i}.w"[0 to 4] tensor<6x8xf32> local tensor<3x8xf32> cuts {{\[\[}}"tp"], []] init <ones> at 0 by 96 states
+  // CHECK-NEXT: exec.param "h.{i}.w"[0 to 4] tensor<6x8xf32> local tensor<3x8xf32> sharded {{\[\[}}"tp"], []] init <ones> at 0 by 96 states
   // CHECK-SAME: [{at = 384 : i64, by = 12 : i64, name = "row_var", type = f32, without = 1 : i64}, {at = 448 : i64, by = 32 : i64, name = "col_var", type = f32, without = 2 : i64}]
-  spmd.param "h.{i}.w" [0 to 4] global tensor<6x8xf32> cut [[tp], []] rule #kerf.adafactor<> init <ones> : tensor<3x8xf32>
-  spmd.input @g global tensor<2x3x8xf32> cut [[], [], []] : tensor<2x3x8xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.param "h.{i}.w" [0 to 4] global tensor<6x8xf32> sharded [[tp], []] rule #kerf.adafactor<> init <ones> : tensor<3x8xf32>
+  spmd.input @g global tensor<2x3x8xf32> sharded [[], [], []] : tensor<2x3x8xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   // CHECK: attributes {inplace = {{\[\[}}0, 0]]}
   // CHECK: exec.func @update {
   // CHECK-NEXT: launch @k0 "update"
@@ -73,17 +73,17 @@ spmd.program @sums over <dp = 2, tp = 2> micro_batches 1 slots 1 {
 
 // -----
 
-// Products are library calls, in a loop over layers. Rows are cut over tp: their product with
-// themselves is summed, and both products with it are smaller than its square. A whole matrix has the
-// square of the smaller one of both products, and a polynomial of it.
-// CHECK-LABEL: exec.program @products arena
-spmd.program @products over <dp = 2, tp = 2> micro_batches 1 slots 1 {
-  spmd.param "h.{i}.w" [0 to 4] global tensor<6x8xf32> cut [[tp], []] rule #kerf.muon<steps = 2> init <ones> : tensor<3x8xf32>
-  spmd.param "v" global tensor<12x4xf32> cut [[], []] rule #kerf.muon<steps = 1> init <ones> : tensor<12x4xf32>
-  spmd.input @g global tensor<2x3x8xf32> cut [[], [], []] : tensor<2x3x8xf32>
-  spmd.input @h global tensor<12x4xf32> cut [[], []] : tensor<12x4xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+// Matmuls are library calls, in a loop over layers. Rows are cut over tp: their matmul with
+// themselves is summed, and both matmuls with it are smaller than its square. A whole matrix has the
+// square of the smaller one of both matmuls, and a polynomial of it.
+// CHECK-LABEL: exec.program @matmuls arena
+spmd.program @matmuls over <dp = 2, tp = 2> micro_batches 1 slots 1 {
+  spmd.param "h.{i}.w" [0 to 4] global tensor<6x8xf32> sharded [[tp], []] rule #kerf.muon<steps = 2> init <ones> : tensor<3x8xf32>
+  spmd.param "v" global tensor<12x4xf32> sharded [[], []] rule #kerf.muon<steps = 1> init <ones> : tensor<12x4xf32>
+  spmd.input @g global tensor<2x3x8xf32> sharded [[], [], []] : tensor<2x3x8xf32>
+  spmd.input @h global tensor<12x4xf32> sharded [[], []] : tensor<12x4xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   // CHECK: exec.func @update {
   // CHECK-NEXT: exec.loop 0 to 2 {
   // CHECK-NEXT: launch @k0 "update" [] [#exec.arena<read f32 {{[0-9]+}} iter 96 bytes 96>, #exec.arena<read f32 {{[0-9]+}} iter 96 bytes 96>, #exec.arena<write f32 [[X:[0-9]+]] bytes 96>]

@@ -1,13 +1,13 @@
 // RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // A parameter with more rows is its own buffer, which has room for them; they are set to
-// zero before they are read. What rests keeps its size. The prefix of a product that is
+// zero before they are read. What rests keeps its size. The prefix of a matmul that is
 // written to a named buffer is computed there, and the buffer has room for the rest.
 // CHECK-LABEL: exec.program @step
-// CHECK: exec.param "w"[0 to 1] tensor<37x6xf32> local tensor<37x6xf32> cuts {{.*}} at [[W:[0-9]+]] by 888
+// CHECK: exec.param "w"[0 to 1] tensor<37x6xf32> local tensor<37x6xf32> sharded {{.*}} at [[W:[0-9]+]] by 888
 spmd.program @step over <> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<37x6xf32> cut [[], []] rule #kerf.sgd<> init <normal, 1.0> : tensor<37x6xf32>
-  spmd.input @x global tensor<16x6xf32> cut [[], []] : tensor<16x6xf32>
+  spmd.param "w" global tensor<37x6xf32> sharded [[], []] rule #kerf.sgd<> init <normal, 1.0> : tensor<37x6xf32>
+  spmd.input @x global tensor<16x6xf32> sharded [[], []] : tensor<16x6xf32>
   spmd.buffer @g step : tensor<37x6xf32>
   // CHECK-DAG: exec.buffer "w" class 0 at [[W]] bytes 960
   // CHECK-DAG: exec.buffer "g" class {{.*}} at [[G:[0-9]+]] bytes 960
@@ -47,11 +47,11 @@ spmd.program @step over <> micro_batches 1 slots 1 {
 
 // -----
 
-// Over micro-batches, the longer product adds up in the buffer itself.
+// Over micro-batches, the longer matmul adds up in the buffer itself.
 // CHECK-LABEL: exec.program @sum
 spmd.program @sum over <> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<32x6xf32> cut [["micro"], []] : tensor<16x6xf32>
-  spmd.input @d global tensor<32x40xf32> cut [["micro"], []] : tensor<16x40xf32>
+  spmd.input @x global tensor<32x6xf32> sharded [["micro"], []] : tensor<16x6xf32>
+  spmd.input @d global tensor<32x40xf32> sharded [["micro"], []] : tensor<16x40xf32>
   // CHECK: exec.buffer "g" class {{.*}} at [[G:[0-9]+]] bytes 960
   spmd.buffer @g step : tensor<37x6xf32>
   spmd.output @y last : tensor<37x6xf32>
@@ -81,13 +81,13 @@ spmd.program @sum over <> micro_batches 2 slots 1 {
 
 // -----
 
-// In a stack there is no room for the rest of a longer product: the prefix is copied to
-// its place, in steps of its own size, and a kernel adds up the stack. A part of a product
+// In a stack there is no room for the rest of a longer matmul: the prefix is copied to
+// its place, in steps of its own size, and a kernel adds up the stack. A part of a matmul
 // that cannot be is no part.
 // CHECK-LABEL: exec.program @stack
 spmd.program @stack over <> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<32x6xf32> cut [["micro"], []] : tensor<16x6xf32>
-  spmd.input @d global tensor<32x40xf32> cut [["micro"], []] : tensor<16x40xf32>
+  spmd.input @x global tensor<32x6xf32> sharded [["micro"], []] : tensor<16x6xf32>
+  spmd.input @d global tensor<32x40xf32> sharded [["micro"], []] : tensor<16x40xf32>
   spmd.buffer @g step : tensor<3x37x6xf32>
   spmd.output @y last : tensor<3x37x6xf32>
   // CHECK: exec.func @backward {

@@ -5,11 +5,11 @@
 // and all gather the new pieces in place.
 // CHECK-LABEL: exec.program @state arena
 spmd.program @state over <dp = 2> micro_batches 1 slots 1 {
-  // CHECK-NEXT: exec.param "w"[0 to 1] tensor<5xf32> local tensor<5xf32> cuts {{\[\[}}]] state over ["dp"] init <ones> at 0 by 24 states [{at = 64 : i64, by = 12 : i64, name = "momentum", type = f32}]
-  spmd.param "w" global tensor<5xf32> cut [[]] state over [dp] rule #kerf.sgd<momentum = 0.9> init <ones> : tensor<5xf32>
-  spmd.input @g global tensor<6xf32> cut [[dp]] : tensor<3xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  // CHECK-NEXT: exec.param "w"[0 to 1] tensor<5xf32> local tensor<5xf32> sharded {{\[\[}}]] state over ["dp"] init <ones> at 0 by 24 states [{at = 64 : i64, by = 12 : i64, name = "momentum", type = f32}]
+  spmd.param "w" global tensor<5xf32> sharded [[]] state over [dp] rule #kerf.sgd<momentum = 0.9> init <ones> : tensor<5xf32>
+  spmd.input @g global tensor<6xf32> sharded [[dp]] : tensor<3xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   // CHECK: exec.buffer "w" class 0 at 0 bytes 24 live []
   // CHECK: exec.buffer "w.momentum" class 2 at 64 bytes 12 live []
   // CHECK: exec.buffer "w.piece" class 5 at [[P:[0-9]+]] bytes 12 live [0, 2]
@@ -40,11 +40,11 @@ spmd.program @state over <dp = 2> micro_batches 1 slots 1 {
 // of tp and dp are told apart.
 // CHECK-LABEL: exec.program @master arena
 spmd.program @master over <dp = 2, tp = 2> micro_batches 1 slots 1 {
-  // CHECK-NEXT: exec.param "h.{i}.w"[0 to 4] tensor<2x3xbf16> local tensor<1x3xbf16> cuts {{\[\[}}"tp"], []] state over ["dp"] init <ones> at 0 by 8 master f32 at 64 by 8 states [{at = 128 : i64, by = 8 : i64, name = "momentum", type = f32}]
-  spmd.param "h.{i}.w" [0 to 4] global tensor<2x3xbf16> cut [[tp], []] state over [dp] rule #kerf.sgd<momentum = 0.9> init <ones> master f32 : tensor<1x3xbf16>
-  spmd.input @g global tensor<2x4xf32> cut [[], [dp]] : tensor<2x2xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  // CHECK-NEXT: exec.param "h.{i}.w"[0 to 4] tensor<2x3xbf16> local tensor<1x3xbf16> sharded {{\[\[}}"tp"], []] state over ["dp"] init <ones> at 0 by 8 master f32 at 64 by 8 states [{at = 128 : i64, by = 8 : i64, name = "momentum", type = f32}]
+  spmd.param "h.{i}.w" [0 to 4] global tensor<2x3xbf16> sharded [[tp], []] state over [dp] rule #kerf.sgd<momentum = 0.9> init <ones> master f32 : tensor<1x3xbf16>
+  spmd.input @g global tensor<2x4xf32> sharded [[], [dp]] : tensor<2x2xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   // CHECK: exec.buffer "h.{i}.w" class 0 at 0 bytes 32 live []
   // CHECK: exec.buffer "h.{i}.w" class 1 at 64 bytes 32 live []
   // CHECK: exec.buffer "h.{i}.w.piece" class 5 at [[P:[0-9]+]] bytes 8 live [0, 1]
@@ -73,8 +73,8 @@ spmd.program @master over <dp = 2, tp = 2> micro_batches 1 slots 1 {
 // CHECK-LABEL: exec.program @padded arena
 spmd.program @padded over <dp = 2> micro_batches 1 slots 1 {
   // CHECK-NEXT: exec.param "h.{i}.w"[2 to 4] {{.*}} at 0 by 24
-  spmd.param "h.{i}.w" [2 to 4] global tensor<5xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<5xf32>
-  spmd.input @x global tensor<5xf32> cut [[]] : tensor<5xf32>
+  spmd.param "h.{i}.w" [2 to 4] global tensor<5xf32> sharded [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<5xf32>
+  spmd.input @x global tensor<5xf32> sharded [[]] : tensor<5xf32>
   spmd.output @y last : tensor<5xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<5xf32>
@@ -102,12 +102,12 @@ spmd.program @padded over <dp = 2> micro_batches 1 slots 1 {
 // gathers a layer at a time, and the gathered layer without its padding is a view.
 // CHECK-LABEL: exec.program @weights arena
 spmd.program @weights over <dp = 2> micro_batches 1 slots 1 {
-  // CHECK-NEXT: exec.param "h.{i}.w"[0 to 2] tensor<1x5xf32> local tensor<1x5xf32> cuts {{\[\[}}], []] state over ["dp"] weights over ["dp"] init <ones> at 0 by 12 states [{at = 64 : i64, by = 12 : i64, name = "momentum", type = f32}]
-  spmd.param "h.{i}.w" [0 to 2] global tensor<1x5xf32> cut [[], []] state over [dp] weights over [dp] rule #kerf.sgd<momentum = 0.9> init <ones> : tensor<3xf32>
-  spmd.input @x global tensor<1x5xf32> cut [[], []] : tensor<1x5xf32>
-  spmd.input @g global tensor<2x6xf32> cut [[], [dp]] : tensor<2x3xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  // CHECK-NEXT: exec.param "h.{i}.w"[0 to 2] tensor<1x5xf32> local tensor<1x5xf32> sharded {{\[\[}}], []] state over ["dp"] weights over ["dp"] init <ones> at 0 by 12 states [{at = 64 : i64, by = 12 : i64, name = "momentum", type = f32}]
+  spmd.param "h.{i}.w" [0 to 2] global tensor<1x5xf32> sharded [[], []] state over [dp] weights over [dp] rule #kerf.sgd<momentum = 0.9> init <ones> : tensor<3xf32>
+  spmd.input @x global tensor<1x5xf32> sharded [[], []] : tensor<1x5xf32>
+  spmd.input @g global tensor<2x6xf32> sharded [[], [dp]] : tensor<2x3xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   spmd.output @y last : tensor<1x5xf32>
   // CHECK: exec.func @forward {
   spmd.func @forward() {
@@ -152,10 +152,10 @@ spmd.program @weights over <dp = 2> micro_batches 1 slots 1 {
 // with the first one slowest: the scalar of the piece is 2 * dp + cp.
 // CHECK-LABEL: exec.program @two_axes arena
 spmd.program @two_axes over <dp = 2, cp = 2> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<8xf32> cut [[]] state over [dp, cp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
+  spmd.param "w" global tensor<8xf32> sharded [[]] state over [dp, cp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
   spmd.buffer @g step : tensor<8xf32>
-  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.input @rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> sharded [] : tensor<i32>
   // CHECK: exec.func @backward {
   spmd.func @backward() {
     %x = spmd.fused () -> (tensor<8xf32>) {
@@ -190,8 +190,8 @@ spmd.program @two_axes over <dp = 2, cp = 2> micro_batches 1 slots 1 {
 // Blocks are for those who fill and read the parameter from outside.
 // CHECK-LABEL: exec.program @blocks arena
 spmd.program @blocks over <tp = 2> micro_batches 1 slots 1 {
-  // CHECK-NEXT: exec.param "qkv"[0 to 1] tensor<4x12xf32> local tensor<4x6xf32> cuts {{\[\[}}], ["tp"]] blocks [1, 3] init <ones> frozen at 0 by 96
-  spmd.param "qkv" global tensor<4x12xf32> cut [[], [tp]] blocks [1, 3] init <ones> frozen : tensor<4x6xf32>
+  // CHECK-NEXT: exec.param "qkv"[0 to 1] tensor<4x12xf32> local tensor<4x6xf32> sharded {{\[\[}}], ["tp"]] blocks [1, 3] init <ones> frozen at 0 by 96
+  spmd.param "qkv" global tensor<4x12xf32> sharded [[], [tp]] blocks [1, 3] init <ones> frozen : tensor<4x6xf32>
 }
 
 // -----
@@ -202,9 +202,9 @@ spmd.program @blocks over <tp = 2> micro_batches 1 slots 1 {
 spmd.program @chunks over <pp = 2> micro_batches 1 slots 1 {
   // CHECK-NEXT: exec.param "h.{i}.w"[0 to 2] {{.*}} at 0 by 64
   // CHECK-NEXT: exec.param "h.{i}.w"[4 to 6] {{.*}} at 128 by 64
-  spmd.param "h.{i}.w" [0 to 2] global tensor<16xf32> cut [[]] init <ones> frozen : tensor<16xf32>
-  spmd.param "h.{i}.w" [4 to 6] global tensor<16xf32> cut [[]] init <ones> frozen : tensor<16xf32>
-  spmd.input @x global tensor<16xf32> cut [[]] : tensor<16xf32>
+  spmd.param "h.{i}.w" [0 to 2] global tensor<16xf32> sharded [[]] init <ones> frozen : tensor<16xf32>
+  spmd.param "h.{i}.w" [4 to 6] global tensor<16xf32> sharded [[]] init <ones> frozen : tensor<16xf32>
+  spmd.input @x global tensor<16xf32> sharded [[]] : tensor<16xf32>
   spmd.output @y last : tensor<16xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<16xf32>

@@ -4,7 +4,7 @@
 // where it lies and received where it is wanted, here a slot buffer; channels are
 // declared at both ends, and numbered by first use in each program. Stage 1 of 2
 // x 2 ranks has the flops of its two ranks: 2 (multiply, add) * 4 * 8 * 8 for each
-// of 3 micro-batches and 2 ranks; stage 0 has no product.
+// of 3 micro-batches and 2 ranks; stage 0 has no matmul.
 // CHECK-LABEL: exec.program @stage0
 // CHECK-SAME: matmul_flops = 0.000000e+00 : f64
 // CHECK-SAME: slots = 2 : i64, stage = 0 : i64
@@ -12,7 +12,7 @@
 // CHECK-NEXT: exec.channel "forward" from 0 to 1 bytes 128 holds 2
 // CHECK-NEXT: exec.channel "backward" from 1 to 0 bytes 256 holds 2
 spmd.program @stage0 over <pp = 2, dp = 2> micro_batches 3 slots 2 attributes {channel_capacity = 2 : i64} {
-  spmd.input @x global tensor<24x8xf32> cut [[dp, micro], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<24x8xf32> sharded [[dp, micro], []] : tensor<4x8xf32>
   spmd.buffer @saved slot : tensor<4x8xf32>
   spmd.buffer @sum step : tensor<8x8xf32>
   // CHECK: exec.buffer "saved" class 4 at [[SAVED:[0-9]+]] bytes 256 live

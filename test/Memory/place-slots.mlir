@@ -143,7 +143,7 @@ spmd.program @stage3 over <pp = 4> stage 3 micro_batches 5 slots 1 {
 // micro-batches, 128 of the output.
 // CHECK-LABEL: exec.program @temporaries arena 1792 lower_bound 1792
 spmd.program @temporaries over <> micro_batches 8 slots 4 {
-  spmd.input @x global tensor<32x8xf32> cut [[micro], []] : tensor<4x8xf32>
+  spmd.input @x global tensor<32x8xf32> sharded [[micro], []] : tensor<4x8xf32>
   spmd.output @y last : tensor<4x8xf32>
   spmd.buffer @saved slot : tensor<4x8xf32>
   // CHECK: exec.buffer "saved" class 4 at {{[0-9]+}} bytes 512 live
@@ -267,7 +267,7 @@ spmd.program @chunks over <> micro_batches 4 slots 2 {
 
 // -----
 
-// Zero-bubble: the put-off weight gradient reads what the forward saved, which
+// Zero-bubble: the deferred weight gradient reads what the forward saved, which
 // therefore lives longer than what the backward reads alone: 3 copies of the one,
 // 2 of the other. One function writes both.
 // CHECK-LABEL: exec.program @zero_bubble

@@ -2,7 +2,7 @@
 // RUN: kerf-opt %s --kerf-outline-kernels --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // The last micro-batch sums a gradient over ranks layer by layer. What earlier ones have summed is in the buffer, and
-// the product adds to it there: no kernel, and no buffer of its own.
+// the matmul adds to it there: no kernel, and no buffer of its own.
 // FUSED-LABEL: spmd.program @layers
 // FUSED:       spmd.func @backward_last
 // FUSED:         kerf.einsum
@@ -17,8 +17,8 @@
 // CHECK-NOT:     launch
 // CHECK:       exec.func @update
 spmd.program @layers over <dp = 2> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<32x6xf32> cut [["micro"], []] : tensor<16x6xf32>
-  spmd.input @d global tensor<32x40xf32> cut [["micro"], []] : tensor<16x40xf32>
+  spmd.input @x global tensor<32x6xf32> sharded [["micro"], []] : tensor<16x6xf32>
+  spmd.input @d global tensor<32x40xf32> sharded [["micro"], []] : tensor<16x40xf32>
   spmd.buffer @g step : tensor<3x40x6xf32>
   spmd.output @y last : tensor<3x40x6xf32>
   spmd.func @backward() {
@@ -74,8 +74,8 @@ spmd.program @layers over <dp = 2> micro_batches 2 slots 1 {
 // CHECK:         matmul
 // CHECK:         launch
 spmd.program @kernels over <dp = 2> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<32x5xf32> cut [["micro"], []] : tensor<16x5xf32>
-  spmd.input @d global tensor<32x13xf32> cut [["micro"], []] : tensor<16x13xf32>
+  spmd.input @x global tensor<32x5xf32> sharded [["micro"], []] : tensor<16x5xf32>
+  spmd.input @d global tensor<32x13xf32> sharded [["micro"], []] : tensor<16x13xf32>
   spmd.buffer @g step : tensor<3x13x5xf32>
   spmd.buffer @h step : tensor<3x13x5xf32>
   spmd.buffer @pieces step : tensor<3x33xf32>
@@ -138,8 +138,8 @@ spmd.program @kernels over <dp = 2> micro_batches 2 slots 1 {
 // CHECK-NEXT:    zero "zero" [4]
 // CHECK-NEXT:    reduce_scatter {{.*}}#exec.arena<read f32 [[AT]] bytes 264>
 spmd.program @padded over <dp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<32x5xf32> cut [["dp"], []] : tensor<16x5xf32>
-  spmd.input @d global tensor<32x13xf32> cut [["dp"], []] : tensor<16x13xf32>
+  spmd.input @x global tensor<32x5xf32> sharded [["dp"], []] : tensor<16x5xf32>
+  spmd.input @d global tensor<32x13xf32> sharded [["dp"], []] : tensor<16x13xf32>
   spmd.output @y last : tensor<33xf32>
   spmd.func @backward() {
     %x = spmd.read @x : tensor<16x5xf32>

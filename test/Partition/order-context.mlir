@@ -154,7 +154,7 @@ kerf.model @half(tokens %t: tensor<1x8xi32>) attributes {
   %h = kerf.reshape %e {kerf.assign = #kerf.assign<r1 = [cp]>} : tensor<1x8x16xf32> -> tensor<1x8x2x8xf32>
   // expected-remark @below {{ranks that share a sequence have unequal causal work}}
   %y = kerf.attention %h, %h, %h causal {kerf.assign = #kerf.assign<q = [cp], k = [cp], variant = [ring]>} : tensor<1x8x2x8xf32>, tensor<1x8x2x8xf32>, tensor<1x8x2x8xf32>
-  // expected-note @below {{the order of positions stays: 'kerf.slice' cuts the sequence in another way}}
+  // expected-note @below {{the order of positions stays: 'kerf.slice' splits the sequence in another way}}
   %f = kerf.slice %y offsets [0, 0, 0, 0] sizes [1, 4, 2, 8] : tensor<1x8x2x8xf32>
   %s = kerf.reduce sum %f dims [0, 1, 2, 3] : tensor<1x4x2x8xf32>
   kerf.return %s : tensor<f32>

@@ -2,15 +2,15 @@
 // RUN: FileCheck %s < %t.mlir
 // RUN: kerf-opt %t.mlir --kerf-verify-partitioned -o %t.same.mlir
 
-// Four ranks, two micro-batches: column- and row-parallel products, the rows in
+// Four ranks, two micro-batches: column- and row-parallel matmuls, the rows in
 // between cut over the same axis.
 
 // CHECK-LABEL: spmd.program @mlp over <dp = 2, tp = 2> micro_batches 2 slots 1
-// CHECK:       spmd.input @tokens role "tokens" global tensor<4x8xi32> cut {{\[\[}}dp, micro], [tp]] vocabulary 16 : tensor<1x4xi32>
-// CHECK:       spmd.input @learning_rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
-// CHECK:       spmd.param "wte" global tensor<16x8xf32> cut {{\[\[}}], []] rule #kerf.sgd<> init <normal, 0.02> : tensor<16x8xf32>
-// CHECK:       spmd.param "h.{i}.up"[0 to 2] global tensor<16x8xf32> cut {{\[\[}}tp], []]
-// CHECK:       spmd.param "h.{i}.down"[0 to 2] global tensor<8x16xf32> cut {{\[\[}}], [tp]]
+// CHECK:       spmd.input @tokens role "tokens" global tensor<4x8xi32> sharded {{\[\[}}dp, micro], [tp]] vocabulary 16 : tensor<1x4xi32>
+// CHECK:       spmd.input @learning_rate role "learning_rate" global tensor<f32> sharded [] : tensor<f32>
+// CHECK:       spmd.param "wte" global tensor<16x8xf32> sharded {{\[\[}}], []] rule #kerf.sgd<> init <normal, 0.02> : tensor<16x8xf32>
+// CHECK:       spmd.param "h.{i}.up"[0 to 2] global tensor<16x8xf32> sharded {{\[\[}}tp], []]
+// CHECK:       spmd.param "h.{i}.down"[0 to 2] global tensor<8x16xf32> sharded {{\[\[}}], [tp]]
 // CHECK:       spmd.buffer @[[NORM:.*]] step : tensor<f32>
 // CHECK:       spmd.buffer @[[ROWS:.*]] slot : tensor<2x1x4x8xf32>
 // CHECK:       spmd.output @loss last : tensor<f32>

@@ -2,9 +2,9 @@
 
 // What each op needs is there: nothing is said.
 spmd.program @sound over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<8x4xf32> cut [[dp, micro], []] : tensor<2x4xf32>
-  spmd.param "up" global tensor<6x4xf32> cut [[tp], []] rule #kerf.sgd<> init <ones> : tensor<3x4xf32>
-  spmd.param "down" global tensor<4x6xf32> cut [[], [tp]] init <ones> frozen : tensor<4x3xf32>
+  spmd.input @x global tensor<8x4xf32> sharded [[dp, micro], []] : tensor<2x4xf32>
+  spmd.param "up" global tensor<6x4xf32> sharded [[tp], []] rule #kerf.sgd<> init <ones> : tensor<3x4xf32>
+  spmd.param "down" global tensor<4x6xf32> sharded [[], [tp]] init <ones> frozen : tensor<4x3xf32>
   spmd.buffer @gradient step : tensor<3x4xf32>
   spmd.buffer @loss.part step : tensor<f32>
   spmd.output @loss last : tensor<f32>
@@ -42,8 +42,8 @@ spmd.program @sound over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 // What is equal along a dimension at first may be cut in later iterations.
 spmd.program @becomes_cut over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2xf32> cut [[]] : tensor<2xf32>
-  spmd.param "w" global tensor<2x8xf32> cut [[], [tp]] init <ones> frozen : tensor<2x4xf32>
+  spmd.input @x global tensor<2xf32> sharded [[]] : tensor<2xf32>
+  spmd.param "w" global tensor<2x8xf32> sharded [[], [tp]] init <ones> frozen : tensor<2x4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2xf32>
     %first = kerf.broadcast %x dims [0] : tensor<2xf32> -> tensor<2x4xf32>
@@ -60,7 +60,7 @@ spmd.program @becomes_cut over <tp = 2> micro_batches 1 slots 1 {
 
 // The sum of equal values is n times as much.
 spmd.program @sum_of_equal over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.input @x global tensor<4xf32> sharded [[]] : tensor<4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4xf32>
     // expected-error @below {{'spmd.all_reduce' op over 'tp' operand #0 is the same on all ranks, expected a sum that is still to be made}}
@@ -73,10 +73,10 @@ spmd.program @sum_of_equal over <tp = 2> micro_batches 1 slots 1 {
 
 // A maximum of parts is none of the whole.
 spmd.program @maximum_of_parts over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[tp]] : tensor<2xf32>
+  spmd.input @x global tensor<4xf32> sharded [[tp]] : tensor<2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2xf32>
-    // expected-error @below {{over 'tp' operand #0 is cut along dimension 0, expected a maximum that is still to be made}}
+    // expected-error @below {{over 'tp' operand #0 is split along dimension 0, expected a maximum that is still to be made}}
     %y = spmd.all_reduce max %x over [tp] : tensor<2xf32>
     spmd.return
   }
@@ -86,7 +86,7 @@ spmd.program @maximum_of_parts over <tp = 2> micro_batches 1 slots 1 {
 
 // The function of a sum is no sum of functions.
 spmd.program @dropped_sum over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4xf32> cut [[], [tp]] : tensor<2x2xf32>
+  spmd.input @x global tensor<2x4xf32> sharded [[], [tp]] : tensor<2x2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x2xf32>
     %s = kerf.reduce sum %x dims [1] : tensor<2x2xf32>
@@ -100,7 +100,7 @@ spmd.program @dropped_sum over <tp = 2> micro_batches 1 slots 1 {
 
 // Of a maximum that is still to be made only maxima are taken.
 spmd.program @dropped_maximum over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4xf32> cut [[], [tp]] : tensor<2x2xf32>
+  spmd.input @x global tensor<2x4xf32> sharded [[], [tp]] : tensor<2x2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x2xf32>
     %m = kerf.reduce max %x dims [1] : tensor<2x2xf32>
@@ -114,8 +114,8 @@ spmd.program @dropped_maximum over <tp = 2> micro_batches 1 slots 1 {
 
 // Every rank would add the addend.
 spmd.program @addend over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4xf32> cut [[], [tp]] : tensor<2x2xf32>
-  spmd.input @y global tensor<2xf32> cut [[]] : tensor<2xf32>
+  spmd.input @x global tensor<2x4xf32> sharded [[], [tp]] : tensor<2x2xf32>
+  spmd.input @y global tensor<2xf32> sharded [[]] : tensor<2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x2xf32>
     %y = spmd.read @y : tensor<2xf32>
@@ -130,7 +130,7 @@ spmd.program @addend over <tp = 2> micro_batches 1 slots 1 {
 
 // A product of two sums is no sum of products.
 spmd.program @product_of_sums over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4xf32> cut [[], [tp]] : tensor<2x2xf32>
+  spmd.input @x global tensor<2x4xf32> sharded [[], [tp]] : tensor<2x2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x2xf32>
     %s = kerf.reduce sum %x dims [1] : tensor<2x2xf32>
@@ -144,13 +144,13 @@ spmd.program @product_of_sums over <tp = 2> micro_batches 1 slots 1 {
 
 // A sum is multiplied by all of a weight.
 spmd.program @sum_by_part over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4x3xf32> cut [[], [tp], []] : tensor<2x2x3xf32>
-  spmd.param "w" global tensor<8x3xf32> cut [[tp], []] init <ones> frozen : tensor<4x3xf32>
+  spmd.input @x global tensor<2x4x3xf32> sharded [[], [tp], []] : tensor<2x2x3xf32>
+  spmd.param "w" global tensor<8x3xf32> sharded [[tp], []] init <ones> frozen : tensor<4x3xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x2x3xf32>
     %w = kerf.param "w" init<ones> frozen : tensor<4x3xf32>
     %s = kerf.reduce sum %x dims [1] : tensor<2x2x3xf32>
-    // expected-error @below {{over 'tp' operand #1 is cut along dimension 0, expected the same on all ranks, as operand #0 is a sum that is still to be made}}
+    // expected-error @below {{over 'tp' operand #1 is split along dimension 0, expected the same on all ranks, as operand #0 is a sum that is still to be made}}
     %y = kerf.linear %s, %w : tensor<2x3xf32>, tensor<4x3xf32>
     spmd.return
   }
@@ -160,10 +160,10 @@ spmd.program @sum_by_part over <tp = 2> micro_batches 1 slots 1 {
 
 // Rows of a softmax are whole.
 spmd.program @part_of_a_row over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4xf32> cut [[], [tp]] : tensor<2x2xf32>
+  spmd.input @x global tensor<2x4xf32> sharded [[], [tp]] : tensor<2x2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x2xf32>
-    // expected-error @below {{over 'tp' operand #0 is cut along dimension 1, expected it whole}}
+    // expected-error @below {{over 'tp' operand #0 is split along dimension 1, expected it whole}}
     %y = kerf.softmax %x : tensor<2x2xf32>
     spmd.return
   }
@@ -173,12 +173,12 @@ spmd.program @part_of_a_row over <tp = 2> micro_batches 1 slots 1 {
 
 // Dimensions of one factor are cut alike.
 spmd.program @other_parts over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x2xf32> cut [[], []] : tensor<2x2xf32>
-  spmd.param "w" global tensor<8x4xf32> cut [[], [tp]] init <ones> frozen : tensor<8x2xf32>
+  spmd.input @x global tensor<2x2xf32> sharded [[], []] : tensor<2x2xf32>
+  spmd.param "w" global tensor<8x4xf32> sharded [[], [tp]] init <ones> frozen : tensor<8x2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x2xf32>
     %w = kerf.param "w" init<ones> frozen : tensor<8x2xf32>
-    // expected-error @below {{over 'tp' dimension 1 of operand #1 is cut [tp][2], expected [2] as of operand #0}}
+    // expected-error @below {{over 'tp' dimension 1 of operand #1 is split [tp][2], expected [2] as of operand #0}}
     %y = kerf.linear %x, %w : tensor<2x2xf32>, tensor<8x2xf32>
     spmd.return
   }
@@ -188,12 +188,12 @@ spmd.program @other_parts over <tp = 2> micro_batches 1 slots 1 {
 
 // Parts of blocks are no range.
 spmd.program @blocks over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x12xf32> cut [[], [tp]] : tensor<2x6xf32>
-  spmd.param "w" global tensor<8x12xf32> cut [[], [tp]] blocks [1, 3] init <ones> frozen : tensor<8x6xf32>
+  spmd.input @x global tensor<2x12xf32> sharded [[], [tp]] : tensor<2x6xf32>
+  spmd.param "w" global tensor<8x12xf32> sharded [[], [tp]] blocks [1, 3] init <ones> frozen : tensor<8x6xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x6xf32>
     %w = kerf.param "w" init<ones> frozen : tensor<8x6xf32>
-    // expected-error @below {{dimension 1 of operand #1 is cut [3][tp][2], expected [tp][6] as of operand #0}}
+    // expected-error @below {{dimension 1 of operand #1 is split [3][tp][2], expected [tp][6] as of operand #0}}
     %y = kerf.linear %x, %w : tensor<2x6xf32>, tensor<8x6xf32>
     spmd.return
   }
@@ -203,10 +203,10 @@ spmd.program @blocks over <tp = 2> micro_batches 1 slots 1 {
 
 // Equal values are no parts.
 spmd.program @gathered_twice over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.input @x global tensor<4xf32> sharded [[]] : tensor<4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4xf32>
-    // expected-error @below {{over 'tp' operand #0 is the same on all ranks, expected cut along dimension 0}}
+    // expected-error @below {{over 'tp' operand #0 is the same on all ranks, expected split along dimension 0}}
     %y = spmd.all_gather %x dim 0 over [tp] : tensor<4xf32> -> tensor<8xf32>
     spmd.return
   }
@@ -216,7 +216,7 @@ spmd.program @gathered_twice over <tp = 2> micro_batches 1 slots 1 {
 
 // Sums are no parts.
 spmd.program @gathered_sum over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4xf32> cut [[], [tp]] : tensor<2x2xf32>
+  spmd.input @x global tensor<2x4xf32> sharded [[], [tp]] : tensor<2x2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x2xf32>
     %s = kerf.reduce sum %x dims [1] : tensor<2x2xf32>
@@ -230,10 +230,10 @@ spmd.program @gathered_sum over <tp = 2> micro_batches 1 slots 1 {
 
 // The blocks of a fused weight come together one by one.
 spmd.program @order over <tp = 2> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<12xf32> cut [[tp]] blocks [3] init <ones> frozen : tensor<6xf32>
+  spmd.param "w" global tensor<12xf32> sharded [[tp]] blocks [3] init <ones> frozen : tensor<6xf32>
   spmd.func @forward() {
     %w = kerf.param "w" init<ones> frozen : tensor<6xf32>
-    // expected-error @below {{puts parts of dimension 0 together, which is cut [3][tp][2], in another order}}
+    // expected-error @below {{puts parts of dimension 0 together, which is split [3][tp][2], in another order}}
     %y = spmd.all_gather %w dim 0 over [tp] : tensor<6xf32> -> tensor<12xf32>
     spmd.return
   }
@@ -243,10 +243,10 @@ spmd.program @order over <tp = 2> micro_batches 1 slots 1 {
 
 // A part has no part of another rank's.
 spmd.program @sliced_twice over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x4xf32> cut [[tp], []] : tensor<2x4xf32>
+  spmd.input @x global tensor<4x4xf32> sharded [[tp], []] : tensor<2x4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x4xf32>
-    // expected-error @below {{over 'tp' operand #0 is cut along dimension 0, expected the same on all ranks}}
+    // expected-error @below {{over 'tp' operand #0 is split along dimension 0, expected the same on all ranks}}
     %y = spmd.slice_own %x dim 1 over [tp] : tensor<2x4xf32> -> tensor<2x2xf32>
     spmd.return
   }
@@ -256,10 +256,10 @@ spmd.program @sliced_twice over <tp = 2> micro_batches 1 slots 1 {
 
 // An exchange moves a cut that is there.
 spmd.program @exchange over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x4xf32> cut [[tp], []] : tensor<2x4xf32>
+  spmd.input @x global tensor<4x4xf32> sharded [[tp], []] : tensor<2x4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x4xf32>
-    // expected-error @below {{over 'tp' operand #0 is cut along dimension 0, expected cut along dimension 1}}
+    // expected-error @below {{over 'tp' operand #0 is split along dimension 0, expected split along dimension 1}}
     %y = spmd.all_to_all %x split 0 concat 1 over [tp] : tensor<2x4xf32> -> tensor<1x8xf32>
     spmd.return
   }
@@ -269,13 +269,13 @@ spmd.program @exchange over <tp = 2> micro_batches 1 slots 1 {
 
 // A part is told where it begins.
 spmd.program @place over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @ids global tensor<3xi32> cut [[]] vocabulary 8 : tensor<3xi32>
-  spmd.param "w" global tensor<8x4xf32> cut [[tp], []] init <ones> frozen : tensor<4x4xf32>
+  spmd.input @ids global tensor<3xi32> sharded [[]] vocabulary 8 : tensor<3xi32>
+  spmd.param "w" global tensor<8x4xf32> sharded [[tp], []] init <ones> frozen : tensor<4x4xf32>
   spmd.func @forward() {
     %ids = spmd.read @ids : tensor<3xi32>
     %w = kerf.param "w" init<ones> frozen : tensor<4x4xf32>
     %at = spmd.offset [tp * 2]
-    // expected-error @below {{is told the place of a dimension that is cut [tp][4], found [tp][4]}}
+    // expected-error @below {{is told the place of a dimension that is split [tp][4], found [tp][4]}}
     %y = kerf.embedding %ids, %w offset %at : tensor<3xi32>, tensor<4x4xf32>
     spmd.return
   }
@@ -285,7 +285,7 @@ spmd.program @place over <tp = 2> micro_batches 1 slots 1 {
 
 // Of a ring all parts count.
 spmd.program @ring over <cp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<1x4x2x4xf32> cut [[], [cp], [], []] : tensor<1x2x2x4xf32>
+  spmd.input @x global tensor<1x4x2x4xf32> sharded [[], [cp], [], []] : tensor<1x2x2x4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<1x2x2x4xf32>
     %next = spmd.rotate %x over [cp] : tensor<1x2x2x4xf32>
@@ -303,7 +303,7 @@ spmd.program @ring over <cp = 2> micro_batches 1 slots 1 {
 
 // A part of a ring is not kept.
 spmd.program @kept_part over <cp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<1x4x2x4xf32> cut [[], [cp], [], []] : tensor<1x2x2x4xf32>
+  spmd.input @x global tensor<1x4x2x4xf32> sharded [[], [cp], [], []] : tensor<1x2x2x4xf32>
   spmd.buffer @b step : tensor<1x2x2x4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<1x2x2x4xf32>
@@ -318,12 +318,12 @@ spmd.program @kept_part over <cp = 2> micro_batches 1 slots 1 {
 
 // Slots of all rows want the rows of all experts.
 spmd.program @rows over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @rows global tensor<1x8x4xf32> cut [[], [tp], []] : tensor<1x4x4xf32>
-  spmd.input @slots global tensor<1x8x1xi32> cut [[], [], []] vocabulary 8 : tensor<1x8x1xi32>
+  spmd.input @rows global tensor<1x8x4xf32> sharded [[], [tp], []] : tensor<1x4x4xf32>
+  spmd.input @slots global tensor<1x8x1xi32> sharded [[], [], []] vocabulary 8 : tensor<1x8x1xi32>
   spmd.func @forward() {
     %rows = spmd.read @rows : tensor<1x4x4xf32>
     %slots = spmd.read @slots : tensor<1x8x1xi32>
-    // expected-error @below {{over 'tp' operand #0 is cut along dimension 1, expected all rows, as the slots are those of all}}
+    // expected-error @below {{over 'tp' operand #0 is split along dimension 1, expected all rows, as the slots are those of all}}
     %y = kerf.combine %rows, %slots : tensor<1x4x4xf32>, tensor<1x8x1xi32>
     spmd.return
   }
@@ -333,8 +333,8 @@ spmd.program @rows over <tp = 2> micro_batches 1 slots 1 {
 
 // What owners bring back adds up, also of tokens that another axis cuts.
 spmd.program @rows_of_owners over <tp = 2, cp = 2> micro_batches 1 slots 1 {
-  spmd.input @rows global tensor<1x8x4xf32> cut [[], [tp], []] : tensor<1x4x4xf32>
-  spmd.input @slots global tensor<1x8x1xi32> cut [[], [cp], []] vocabulary 8 : tensor<1x4x1xi32>
+  spmd.input @rows global tensor<1x8x4xf32> sharded [[], [tp], []] : tensor<1x4x4xf32>
+  spmd.input @slots global tensor<1x8x1xi32> sharded [[], [cp], []] vocabulary 8 : tensor<1x4x1xi32>
   spmd.func @forward() {
     %rows = spmd.read @rows : tensor<1x4x4xf32>
     %slots = spmd.read @slots : tensor<1x4x1xi32>
@@ -352,15 +352,15 @@ spmd.program @rows_of_owners over <tp = 2, cp = 2> micro_batches 1 slots 1 {
 
 // Ranks take the rows of their experts out of all tokens.
 spmd.program @tokens over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<1x8x4xf32> cut [[], [tp], []] : tensor<1x4x4xf32>
-  spmd.input @slots global tensor<1x4x1xi32> cut [[], [], []] vocabulary 8 : tensor<1x4x1xi32>
+  spmd.input @x global tensor<1x8x4xf32> sharded [[], [tp], []] : tensor<1x4x4xf32>
+  spmd.input @slots global tensor<1x4x1xi32> sharded [[], [], []] vocabulary 8 : tensor<1x4x1xi32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<1x4x4xf32>
     %slots = spmd.read @slots : tensor<1x4x1xi32>
     %first = spmd.offset [tp * 4]
     %firsts = kerf.broadcast %first dims [] : tensor<i32> -> tensor<1x4x1xi32>
     %own = kerf.sub %slots, %firsts : tensor<1x4x1xi32>
-    // expected-error @below {{over 'tp' operand #0 is cut along dimension 1, expected all tokens, as the slots are those of all}}
+    // expected-error @below {{over 'tp' operand #0 is split along dimension 1, expected all tokens, as the slots are those of all}}
     %y = kerf.dispatch %x, %own : tensor<1x4x4xf32>, tensor<1x4x1xi32> -> tensor<1x4x4xf32>
     spmd.return
   }
@@ -370,14 +370,14 @@ spmd.program @tokens over <tp = 2> micro_batches 1 slots 1 {
 
 // Rows of some experts, sizes of all.
 spmd.program @sizes over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @rows global tensor<1x8x4xf32> cut [[], [tp], []] : tensor<1x4x4xf32>
-  spmd.input @sizes global tensor<1x2xi32> cut [[], []] vocabulary 8 : tensor<1x2xi32>
-  spmd.param "w" global tensor<2x3x4xf32> cut [[], [], []] init <ones> frozen : tensor<2x3x4xf32>
+  spmd.input @rows global tensor<1x8x4xf32> sharded [[], [tp], []] : tensor<1x4x4xf32>
+  spmd.input @sizes global tensor<1x2xi32> sharded [[], []] vocabulary 8 : tensor<1x2xi32>
+  spmd.param "w" global tensor<2x3x4xf32> sharded [[], [], []] init <ones> frozen : tensor<2x3x4xf32>
   spmd.func @forward() {
     %rows = spmd.read @rows : tensor<1x4x4xf32>
     %sizes = spmd.read @sizes : tensor<1x2xi32>
     %w = kerf.param "w" init<ones> frozen : tensor<2x3x4xf32>
-    // expected-error @below {{over 'tp' operand #0 is cut along dimension 1, expected the rows of all experts, as the sizes are}}
+    // expected-error @below {{over 'tp' operand #0 is split along dimension 1, expected the rows of all experts, as the sizes are}}
     %y = kerf.grouped_matmul %rows, %w, %sizes : tensor<1x4x4xf32>, tensor<2x3x4xf32>, tensor<1x2xi32>
     spmd.return
   }
@@ -387,14 +387,14 @@ spmd.program @sizes over <tp = 2> micro_batches 1 slots 1 {
 
 // Weights of some experts, rows of all.
 spmd.program @experts over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @rows global tensor<1x4x4xf32> cut [[], [], []] : tensor<1x4x4xf32>
-  spmd.input @sizes global tensor<1x4xi32> cut [[], [tp]] vocabulary 8 : tensor<1x2xi32>
-  spmd.param "w" global tensor<4x3x4xf32> cut [[tp], [], []] init <ones> frozen : tensor<2x3x4xf32>
+  spmd.input @rows global tensor<1x4x4xf32> sharded [[], [], []] : tensor<1x4x4xf32>
+  spmd.input @sizes global tensor<1x4xi32> sharded [[], [tp]] vocabulary 8 : tensor<1x2xi32>
+  spmd.param "w" global tensor<4x3x4xf32> sharded [[tp], [], []] init <ones> frozen : tensor<2x3x4xf32>
   spmd.func @forward() {
     %rows = spmd.read @rows : tensor<1x4x4xf32>
     %sizes = spmd.read @sizes : tensor<1x2xi32>
     %w = kerf.param "w" init<ones> frozen : tensor<2x3x4xf32>
-    // expected-error @below {{over 'tp' operand #1 is cut along dimension 0, expected all experts, as the rows are those of all}}
+    // expected-error @below {{over 'tp' operand #1 is split along dimension 0, expected all experts, as the rows are those of all}}
     %y = kerf.grouped_matmul %rows, %w, %sizes : tensor<1x4x4xf32>, tensor<2x3x4xf32>, tensor<1x2xi32>
     spmd.return
   }
@@ -404,7 +404,7 @@ spmd.program @experts over <tp = 2> micro_batches 1 slots 1 {
 
 // The last micro-batch is not their sum.
 spmd.program @last_micro over <> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[micro]] : tensor<2xf32>
+  spmd.input @x global tensor<4xf32> sharded [[micro]] : tensor<2xf32>
   spmd.buffer @sum step : tensor<f32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2xf32>
@@ -419,7 +419,7 @@ spmd.program @last_micro over <> micro_batches 2 slots 1 {
 
 // What no micro-batch changes is added once.
 spmd.program @added_often over <> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<2xf32> cut [[]] : tensor<2xf32>
+  spmd.input @x global tensor<2xf32> sharded [[]] : tensor<2xf32>
   spmd.buffer @sum step : tensor<2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2xf32>
@@ -433,14 +433,14 @@ spmd.program @added_often over <> micro_batches 2 slots 1 {
 
 // A buffer is in one state, whoever writes it.
 spmd.program @two_states over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[tp]] : tensor<2xf32>
-  spmd.input @y global tensor<2xf32> cut [[]] : tensor<2xf32>
+  spmd.input @x global tensor<4xf32> sharded [[tp]] : tensor<2xf32>
+  spmd.input @y global tensor<2xf32> sharded [[]] : tensor<2xf32>
   spmd.buffer @b step : tensor<2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2xf32>
     %y = spmd.read @y : tensor<2xf32>
     spmd.write %x to @b : tensor<2xf32>
-    // expected-error @below {{over 'tp' operand #0 is the same on all ranks, expected cut along dimension 0, as what "b" holds}}
+    // expected-error @below {{over 'tp' operand #0 is the same on all ranks, expected split along dimension 0, as what "b" holds}}
     spmd.write %y to @b : tensor<2xf32>
     spmd.return
   }
@@ -450,14 +450,14 @@ spmd.program @two_states over <tp = 2> micro_batches 1 slots 1 {
 
 // The same cut at another place is another state.
 spmd.program @two_orders over <dp = 2, tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<8xf32> cut [[dp, tp]] : tensor<2xf32>
-  spmd.input @y global tensor<8xf32> cut [[tp, dp]] : tensor<2xf32>
+  spmd.input @x global tensor<8xf32> sharded [[dp, tp]] : tensor<2xf32>
+  spmd.input @y global tensor<8xf32> sharded [[tp, dp]] : tensor<2xf32>
   spmd.buffer @b step : tensor<2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2xf32>
     %y = spmd.read @y : tensor<2xf32>
     spmd.write %x to @b : tensor<2xf32>
-    // expected-error @below {{of dimension 0 cut [tp][dp][2], expected [dp][tp][2], as what "b" holds}}
+    // expected-error @below {{of dimension 0 split [tp][dp][2], expected [dp][tp][2], as what "b" holds}}
     spmd.write %y to @b : tensor<2xf32>
     spmd.return
   }
@@ -467,8 +467,8 @@ spmd.program @two_orders over <dp = 2, tp = 2> micro_batches 1 slots 1 {
 
 // What is carried comes as it left.
 spmd.program @carried over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
-  spmd.param "w" global tensor<4x8xf32> cut [[], [tp]] init <ones> frozen : tensor<4x4xf32>
+  spmd.input @x global tensor<4xf32> sharded [[]] : tensor<4xf32>
+  spmd.param "w" global tensor<4x8xf32> sharded [[], [tp]] init <ones> frozen : tensor<4x4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4xf32>
     %y = kerf.repeat %i = 0 to 2 (%a = %x : tensor<4xf32>) {
@@ -485,8 +485,8 @@ spmd.program @carried over <tp = 2> micro_batches 1 slots 1 {
 
 // Gradients are added up before an update.
 spmd.program @gradient_of_part over <dp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4x3xf32> cut [[dp], []] : tensor<2x3xf32>
-  spmd.param "w" global tensor<3xf32> cut [[]] rule #kerf.sgd<> init <ones> : tensor<3xf32>
+  spmd.input @x global tensor<4x3xf32> sharded [[dp], []] : tensor<2x3xf32>
+  spmd.param "w" global tensor<3xf32> sharded [[]] rule #kerf.sgd<> init <ones> : tensor<3xf32>
   spmd.func @update() {
     %x = spmd.read @x : tensor<2x3xf32>
     %g = kerf.reduce sum %x dims [0] : tensor<2x3xf32>
@@ -502,13 +502,13 @@ spmd.program @gradient_of_part over <dp = 2> micro_batches 1 slots 1 {
 
 // Copies of a parameter are changed alike.
 spmd.program @gradients_differ over <dp = 2> micro_batches 1 slots 1 {
-  spmd.input @g global tensor<6xf32> cut [[dp]] : tensor<3xf32>
-  spmd.param "w" global tensor<3xf32> cut [[]] rule #kerf.sgd<> init <ones> : tensor<3xf32>
+  spmd.input @g global tensor<6xf32> sharded [[dp]] : tensor<3xf32>
+  spmd.param "w" global tensor<3xf32> sharded [[]] rule #kerf.sgd<> init <ones> : tensor<3xf32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<3xf32>
     %r = kerf.constant dense<0.0> : tensor<f32>
     %t = kerf.constant dense<1> : tensor<i32>
-    // expected-error @below {{over 'dp' operand #0 is cut along dimension 0, expected the same on all ranks, as "w" is declared}}
+    // expected-error @below {{over 'dp' operand #0 is split along dimension 0, expected the same on all ranks, as "w" is declared}}
     kerf.update "w" rule #kerf.sgd<> by %g rate %r step %t : tensor<3xf32>
     spmd.return
   }
@@ -518,8 +518,8 @@ spmd.program @gradients_differ over <dp = 2> micro_batches 1 slots 1 {
 
 // The gradient of a shard is a shard.
 spmd.program @shard over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @g global tensor<3xf32> cut [[]] : tensor<3xf32>
-  spmd.param "w" global tensor<6xf32> cut [[tp]] rule #kerf.sgd<> init <ones> : tensor<3xf32>
+  spmd.input @g global tensor<3xf32> sharded [[]] : tensor<3xf32>
+  spmd.param "w" global tensor<6xf32> sharded [[tp]] rule #kerf.sgd<> init <ones> : tensor<3xf32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<3xf32>
     %r = kerf.constant dense<0.0> : tensor<f32>
@@ -534,13 +534,13 @@ spmd.program @shard over <tp = 2> micro_batches 1 slots 1 {
 
 // Its dimensions are cut as the parameter's.
 spmd.program @other_dimension over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @g global tensor<6xf32> cut [[tp]] : tensor<3xf32>
-  spmd.param "w" global tensor<6xf32> cut [[tp]] blocks [3] rule #kerf.sgd<> init <ones> : tensor<3xf32>
+  spmd.input @g global tensor<6xf32> sharded [[tp]] : tensor<3xf32>
+  spmd.param "w" global tensor<6xf32> sharded [[tp]] blocks [3] rule #kerf.sgd<> init <ones> : tensor<3xf32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<3xf32>
     %r = kerf.constant dense<0.0> : tensor<f32>
     %t = kerf.constant dense<1> : tensor<i32>
-    // expected-error @below {{of "w" gets dimension 0 cut [tp][3], expected [3][tp] as it is declared}}
+    // expected-error @below {{of "w" gets dimension 0 split [tp][3], expected [3][tp] as it is declared}}
     kerf.update "w" rule #kerf.sgd<> by %g rate %r step %t : tensor<3xf32>
     spmd.return
   }
@@ -550,14 +550,14 @@ spmd.program @other_dimension over <tp = 2> micro_batches 1 slots 1 {
 
 // The part of another rank does not change this one's.
 spmd.program @other_rank over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @g global tensor<6xf32> cut [[tp]] : tensor<3xf32>
-  spmd.param "w" global tensor<6xf32> cut [[tp]] rule #kerf.sgd<> init <ones> : tensor<3xf32>
+  spmd.input @g global tensor<6xf32> sharded [[tp]] : tensor<3xf32>
+  spmd.param "w" global tensor<6xf32> sharded [[tp]] rule #kerf.sgd<> init <ones> : tensor<3xf32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<3xf32>
     %next = spmd.rotate %g over [tp] : tensor<3xf32>
     %r = kerf.constant dense<0.0> : tensor<f32>
     %t = kerf.constant dense<1> : tensor<i32>
-    // expected-error @below {{over 'tp' operand #0 is cut along dimension 0, expected this rank's, not another's}}
+    // expected-error @below {{over 'tp' operand #0 is split along dimension 0, expected this rank's, not another's}}
     kerf.update "w" rule #kerf.sgd<> by %next rate %r step %t : tensor<3xf32>
     spmd.return
   }
@@ -567,8 +567,8 @@ spmd.program @other_rank over <tp = 2> micro_batches 1 slots 1 {
 
 // Pieces that are updated get to the weights.
 spmd.program @pieces over <dp = 2> micro_batches 1 slots 1 {
-  spmd.input @g global tensor<6xf32> cut [[dp]] : tensor<3xf32>
-  spmd.param "w" global tensor<6xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<6xf32>
+  spmd.input @g global tensor<6xf32> sharded [[dp]] : tensor<3xf32>
+  spmd.param "w" global tensor<6xf32> sharded [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<6xf32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<3xf32>
     %r = kerf.constant dense<0.0> : tensor<f32>
@@ -583,7 +583,7 @@ spmd.program @pieces over <dp = 2> micro_batches 1 slots 1 {
 
 // The norm is that of all gradients: parts add their squares.
 spmd.program @norm over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @g global tensor<6xf32> cut [[tp]] : tensor<3xf32>
+  spmd.input @g global tensor<6xf32> sharded [[tp]] : tensor<3xf32>
   spmd.output @grad_norm last : tensor<f32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<3xf32>
@@ -602,8 +602,8 @@ spmd.program @norm over <tp = 2> micro_batches 1 slots 1 {
 
 // Gradients that all ranks have are not counted beside parts.
 spmd.program @norm_of_both over <tp = 2> micro_batches 1 slots 1 {
-  spmd.input @g global tensor<6xf32> cut [[tp]] : tensor<3xf32>
-  spmd.input @h global tensor<3xf32> cut [[]] : tensor<3xf32>
+  spmd.input @g global tensor<6xf32> sharded [[tp]] : tensor<3xf32>
+  spmd.input @h global tensor<3xf32> sharded [[]] : tensor<3xf32>
   spmd.func @update() {
     %g = spmd.read @g : tensor<3xf32>
     %h = spmd.read @h : tensor<3xf32>
@@ -617,7 +617,7 @@ spmd.program @norm_of_both over <tp = 2> micro_batches 1 slots 1 {
 
 // Every rank holds the whole of an output.
 spmd.program @output over <dp = 2> micro_batches 1 slots 1 {
-  spmd.input @x global tensor<4xf32> cut [[dp]] : tensor<2xf32>
+  spmd.input @x global tensor<4xf32> sharded [[dp]] : tensor<2xf32>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2xf32>
@@ -632,7 +632,7 @@ spmd.program @output over <dp = 2> micro_batches 1 slots 1 {
 
 // So does every stage.
 spmd.program @stage0 over <pp = 2> stage 0 micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<f32> cut [] init <ones> frozen : tensor<f32>
+  spmd.param "w" global tensor<f32> sharded [] init <ones> frozen : tensor<f32>
   spmd.output @loss last : tensor<f32>
   spmd.func @forward() {
     %w = kerf.param "w" init<ones> frozen : tensor<f32>
@@ -646,7 +646,7 @@ spmd.program @stage0 over <pp = 2> stage 0 micro_batches 1 slots 1 {
 
 // A message arrives as it was sent.
 spmd.program @sender over <pp = 2, tp = 2> stage 0 micro_batches 1 slots 1 {
-  spmd.input @x global tensor<2x4xf32> cut [[], [tp]] : tensor<2x2xf32>
+  spmd.input @x global tensor<2x4xf32> sharded [[], [tp]] : tensor<2x2xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<2x2xf32>
     %s = kerf.reduce sum %x dims [1] : tensor<2x2xf32>

@@ -19,7 +19,7 @@ spmd.program @not_declared over <> micro_batches 1 slots 1 {
 
 spmd.program @other_type over <tp = 2> micro_batches 1 slots 1 {
   // expected-note @below {{as it is declared}}
-  spmd.param "w" global tensor<4xf32> cut [[tp]] init <ones> frozen : tensor<2xf32>
+  spmd.param "w" global tensor<4xf32> sharded [[tp]] init <ones> frozen : tensor<2xf32>
   spmd.func @forward() {
     // expected-error @below {{of "w" expected 'tensor<2xf32>', found 'tensor<4xf32>'}}
     %w = kerf.param "w" init<ones> frozen : tensor<4xf32>
@@ -31,7 +31,7 @@ spmd.program @other_type over <tp = 2> micro_batches 1 slots 1 {
 
 spmd.program @other_rule over <> micro_batches 1 slots 1 {
   // expected-note @below {{as it is declared}}
-  spmd.param "w" global tensor<4xf32> cut [[]] rule #kerf.sgd<> init <ones> : tensor<4xf32>
+  spmd.param "w" global tensor<4xf32> sharded [[]] rule #kerf.sgd<> init <ones> : tensor<4xf32>
   spmd.func @update() {
     %g = kerf.constant dense<0.0> : tensor<4xf32>
     %r = kerf.constant dense<0.0> : tensor<f32>

@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "golden"
 ROWS = HERE / "searches.json"
-COUNTED = ("space", "heads", "evaluated", "tables_solved")
+COUNTED = ("space", "nodes", "evaluated", "tables_solved")
 
 
 def rounded(number):

@@ -1,6 +1,6 @@
 // RUN: kerf-opt %s --kerf-load-plan=file=%S/Inputs/row.json | FileCheck %s
 
-// The first rule that matches an op counts. A product whose sum is cut adds its
+// The first rule that matches an op counts. A matmul whose sum is cut adds its
 // bias after the sum; ops that no rule matches are left alone.
 // CHECK-LABEL: kerf.model @bias
 // CHECK-SAME:  plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 3, schedule = "gpipe", recompute = [1, 4]>

@@ -3,7 +3,7 @@
 // RUN: kerf-opt --split-input-file --kerf-propagate-plan %s | FileCheck %s
 
 // Three rules make a Megatron block with sequence parallelism: parameters rest as
-// the products use them, the norm and the residual stay cut by rows, and the
+// the matmuls use them, the norm and the residual stay cut by rows, and the
 // backward pass follows.
 // STEP:       kerf.param "wte" {{.*}} {kerf.assign = #kerf.assign<>,
 // STEP:       kerf.param "h.{i}.up" {{.*}} {kerf.assign = #kerf.assign<b = [tp]>,

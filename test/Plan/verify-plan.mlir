@@ -150,7 +150,7 @@ kerf.model @micro_whole(%x: tensor<4xf32>) attributes {
   %e = kerf.exp %x {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xf32>
   // expected-error @below {{cannot get operand 0: a value that is split by micro-batches is needed whole}}
   // expected-note @below {{it arrives as [[micro]] and is needed as [[]]}}
-  // expected-note @below {{a rule that cuts it, too: {"op": "reduce", "factors": {"}}
+  // expected-note @below {{a rule that splits it, too: {"op": "reduce", "factors": {"}}
   %s = kerf.reduce sum %e dims [0] : tensor<4xf32>
   kerf.return %s : tensor<f32>
 }
@@ -161,7 +161,7 @@ kerf.model @micro_whole(%x: tensor<4xf32>) attributes {
 kerf.model @micro_last(%x: tensor<8xf32>) attributes {
     plan = #kerf.plan<mesh = <ep = 2>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
   %e = kerf.exp %x {kerf.assign = #kerf.assign<b = [ep, micro]>} : tensor<8xf32>
-  // expected-error @below {{cannot get operand 0: micro-batches cannot be gathered: up to 'micro' both cuts are by the same axes, others come after it}}
+  // expected-error @below {{cannot get operand 0: micro-batches cannot be gathered: up to 'micro' both splits are by the same axes, others come after it}}
   // expected-note @below {{it arrives as [[ep, micro]] and is needed as [[micro]]}}
   %y = kerf.exp %e {kerf.assign = #kerf.assign<b = [micro]>} : tensor<8xf32>
   %s = kerf.reduce sum %y dims [0] {kerf.assign = #kerf.assign<b = [micro]>} : tensor<8xf32>
@@ -206,7 +206,7 @@ kerf.model @gradient_disagrees(learning_rate %r: tensor<f32>, step %t: tensor<i3
   // expected-note @below {{as the parameter rests}}
   %a = kerf.param "w" init<ones> {kerf.assign = #kerf.assign<b = [tp]>} : tensor<4xf32>
   %g = kerf.constant dense<0.0> : tensor<4xf32>
-  // expected-error @below {{cuts the gradient of "w" as [[]], expected [[tp]]}}
+  // expected-error @below {{splits the gradient of "w" as [[]], expected [[tp]]}}
   kerf.update "w" rule #kerf.sgd<> by %g rate %r step %t {kerf.phase = #kerf.phase<update -1>} : tensor<4xf32>
   %z = kerf.constant dense<0.0> : tensor<f32>
   kerf.return %z : tensor<f32>
@@ -216,7 +216,7 @@ kerf.model @gradient_disagrees(learning_rate %r: tensor<f32>, step %t: tensor<i3
 
 // Micro-batches that cut nothing.
 // expected-error @below {{is planned in 4 micro-batches, and no op is split by 'micro'}}
-// expected-note @below {{cut the batch where the tokens enter, as with {"op": "embedding", "factors": {"b": ["micro"]}}}}
+// expected-note @below {{split the batch where the tokens enter, as with {"op": "embedding", "factors": {"b": ["micro"]}}}}
 kerf.model @micro_nothing(%x: tensor<4xf32>) attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 4, schedule = "1f1b", recompute = none>} {
   %s = kerf.reduce sum %x dims [0] : tensor<4xf32>
@@ -250,7 +250,7 @@ kerf.model @no_variant(%x: tensor<4xf32>, %z: tensor<f32>) attributes {
 kerf.model @half_a_ring(%q: tensor<2x8x4x8xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <cp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
   %k = kerf.exp %q : tensor<2x8x4x8xf32>
-  // expected-error @below {{the variant 'ring' cuts factors 'q' and 'k' by the same axes}}
+  // expected-error @below {{the variant 'ring' splits factors 'q' and 'k' by the same axes}}
   // expected-note @below {{its factors are}}
   %o = kerf.attention %k, %k, %k causal {kerf.assign = #kerf.assign<k = [cp], variant = [ring]>} : tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>
   kerf.return %z : tensor<f32>
@@ -272,7 +272,7 @@ kerf.model @two_ways(%x: tensor<4x2x3xf32>, %slots: tensor<4x2x2xi32>, %sizes: t
 kerf.model @sum_of_inputs(%x: tensor<2x4xf32>, %w: tensor<4xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
   %s = kerf.reduce sum %x dims [0] {kerf.assign = #kerf.assign<b = [tp]>} : tensor<2x4xf32>
-  // expected-error @below {{cannot be split as assigned: no sum over 'tp' arrives at the operands it is linear in; leave 'tp' out of what is pending here, or cut what its operand is summed over by it}}
+  // expected-error @below {{cannot be split as assigned: no sum over 'tp' arrives at the operands it is linear in; leave 'tp' out of what is pending here, or split what its operand is summed over by it}}
   // expected-note @below {{its factors are}}
   %y = kerf.mul %s, %w {kerf.assign = #kerf.assign<pending = [tp]>, kerf.phase = #kerf.phase<input_gradient 1>} : tensor<4xf32>
   kerf.return %z : tensor<f32>

@@ -86,7 +86,7 @@ kerf.model @kept() attributes {optimizer = #kerf.sgd<>} {
 
 // -----
 
-// A router of sigmoids has its logits in f32, as sums of bf16 products, and a bias that is
+// A router of sigmoids has its logits in f32, as sums of bf16 matmuls, and a bias that is
 // f32, as its steps are small: it needs no master.
 
 // CHECK-LABEL: kerf.model @router

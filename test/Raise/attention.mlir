@@ -202,7 +202,7 @@ kerf.model @five_letters_all() {
 
 // -----
 
-// Letters of any kind, the values on the left of the second product.
+// Letters of any kind, the values on the left of the second matmul.
 // CHECK-LABEL: @any_letters(
 // CHECK: %[[Q:.*]] = kerf.param "q" init<normal, 1.0> : tensor<2x4x3x5xf32>
 // CHECK-NEXT: %[[K:.*]] = kerf.param "k" init<normal, 1.0> : tensor<2x4x3x5xf32>
@@ -584,7 +584,7 @@ kerf.model @other_axis() {
 
 // -----
 
-// Nor is a product that sums heads.
+// Nor is a matmul that sums heads.
 // CHECK-LABEL: @summed_heads(
 // CHECK-NOT: kerf.attention
 // CHECK: kerf.return

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s --split-input-file --kerf-raise | FileCheck %s
 
-// Batch and heads that were merged for the products stand apart: the bias by
-// head, the mask by position and both products meet again.
+// Batch and heads that were merged for the matmuls stand apart: the bias by
+// head, the mask by position and both matmuls meet again.
 // CHECK-LABEL: @merged
 // CHECK: kerf.attention {{.*}} causal scale 5.000000e-01 : tensor<2x6x3x5xf32>, tensor<2x6x3x5xf32>, tensor<2x6x3x4xf32>
 // CHECK-NOT: kerf.softmax

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s --split-input-file --kerf-raise | FileCheck %s
 // RUN: kerf-opt %s --split-input-file --kerf-raise=explain --mlir-print-op-on-diagnostic=false -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHY
 
-// Biases by distance (ALiBi) are the product of more channels of queries and
+// Biases by distance (ALiBi) are the matmul of more channels of queries and
 // keys: slopes, and positions of keys. What a row gets besides, a softmax does
 // not see.
 // CHECK-LABEL: @slopes

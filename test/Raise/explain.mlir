@@ -54,8 +54,8 @@ kerf.model @mask_of_heads() {
 
 // -----
 
-// A product that sums heads.
-// CHECK: remark: attention is left plain: its products have other dimensions than those of queries, keys and values
+// A matmul that sums heads.
+// CHECK: remark: attention is left plain: its matmuls have other dimensions than those of queries, keys and values
 // CHECK: remark: the loss is left plain: it is no sum or mean over rows of a cross entropy
 kerf.model @summed_heads() {
   %q = kerf.param "q" init<normal, 1.0> : tensor<2x4x3x5xf32>

@@ -296,7 +296,7 @@ kerf.model @half_transposed() {
 
 // -----
 
-// Neighbours are turned and handed on as halves. Queries and keys of one product both are, which it does not see; values
+// Neighbours are turned and handed on as halves. Queries and keys of one matmul both are, which it does not see; values
 // are read in their order.
 // CHECK-LABEL: @halves_of_neighbours
 // CHECK: %[[X:.*]] = kerf.param "x"

@@ -1,6 +1,6 @@
 // RUN: kerf-opt %s --split-input-file --kerf-raise | FileCheck %s
 
-// What was flattened keeps batch and sequence apart: products, the router, the loss.
+// What was flattened keeps batch and sequence apart: matmuls, the router, the loss.
 // CHECK-LABEL: @rows
 // CHECK: %[[L:.*]] = kerf.linear %{{.*}} : tensor<2x4x8xf32>, tensor<6x8xf32>
 // CHECK: %[[W:.*]], %[[E:.*]] = kerf.route %[[L]] k 2 renormalize : tensor<2x4x6xf32>

@@ -293,7 +293,7 @@ kerf.model @joined_other() {
 
 // -----
 
-// Products with transposed weights are those with the weights.
+// Matmuls with transposed weights are those with the weights.
 // CHECK-LABEL: @weights(
 // CHECK: %[[X:.*]] = kerf.param "x" init<normal, 1.0> : tensor<3x4xf32>
 // CHECK-NEXT: %[[W:.*]] = kerf.param "w" init<normal, 1.0> : tensor<4x6xf32>

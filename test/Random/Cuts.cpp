@@ -51,7 +51,7 @@ std::optional<Cut> Cut::parse(llvm::StringRef line) {
   return cut;
 }
 
-/// Parts of a fused product are blocks, or the heads of a model, of which tiny
+/// Parts of a fused matmul are blocks, or the heads of a model, of which tiny
 /// models have so many.
 static constexpr int64_t kMostBlocks = 4;
 

@@ -183,8 +183,8 @@ void ExpertWriter::addRule(const std::string &op, const std::string &weight,
   rules += ", \"factors\": {" + factors + "}" + rest + "}";
 }
 
-/// Column and row parallel products of attention and of layers without experts.
-void ExpertWriter::addProducts() {
+/// Column and row parallel matmuls of attention and of layers without experts.
+void ExpertWriter::addMatmuls() {
   std::string batch = join({cut("b", {"dp", "micro", "ep"}), cut("s", {"cp"})});
   if (pick(4)) {
     for (const char *name : {"q_proj", "k_proj", "v_proj"})
@@ -228,7 +228,7 @@ void ExpertWriter::addExperts() {
                                   : cut("g", {"dp", "micro", "ep"});
   std::string routed = ", \"routed\": true", how = routed;
   std::string tables = join({outer, own("r")});
-  std::string products = join({outer, isCapped ? "" : own("r"), own("e")});
+  std::string matmuls = join({outer, isCapped ? "" : own("r"), own("e")});
   if (exchanges && isCapped) {
     how = "";
     tables = batch;
@@ -243,13 +243,13 @@ void ExpertWriter::addExperts() {
     for (const char *name : {"gate_proj", "up_proj", "down_proj"}) {
       const char *factor = llvm::StringRef(name) == "down_proj" ? "k" : "n";
       addRule("grouped_matmul", family == Mixtral ? mixtralName(name) : name,
-              join({products, cut(factor, {"tp"})}), inside);
+              join({matmuls, cut(factor, {"tp"})}), inside);
     }
   // A rank of `cp` has tokens of its own, or all of a group.
   for (const char *op : {"dispatch", "combine", "combine_weight_gradient"})
     addRule(op, "", join({tables, pick(2) ? cut("s", {"cp"}) : ""}), how);
   for (const char *op : {"grouped_matmul", "grouped_weight_gradient"})
-    addRule(op, "", products, inside);
+    addRule(op, "", matmuls, inside);
 }
 
 void ExpertWriter::drawRules() {
@@ -257,7 +257,7 @@ void ExpertWriter::drawRules() {
   addRule("embedding", "embed_tokens",
           join({batch, sequence ? cut("s", {"cp", "tp"}) : cut("s", {"cp"})}));
   if (tensor > 1)
-    addProducts();
+    addMatmuls();
   if (context > 1)
     addAttention();
   addExperts();

@@ -10,7 +10,7 @@
 namespace kerf::test {
 
 /// Draws a tiny mixture of experts and a plan that cuts the experts over axes
-/// which cut something else outside of them: data (`ep`), the products of
+/// which cut something else outside of them: data (`ep`), the matmuls of
 /// attention (`tp`), or both, beside ranks that share sequences (`cp`). Tokens
 /// are gathered or rows exchanged, with and
 /// without a capacity; micro-batches, pipelines, pieces of state and
@@ -43,7 +43,7 @@ private:
   void drawRules();
   void addRule(const std::string &op, const std::string &weight,
                const std::string &factors, const std::string &rest = "");
-  void addProducts();
+  void addMatmuls();
   void addAttention();
   void addExperts();
   /// `"b": ["dp", "micro"]`, of those axes that have more than one part; empty
@@ -55,7 +55,7 @@ private:
   std::mt19937_64 random;
   int64_t stages = 1, data = 1, experts = 1, tensor = 1, context = 1, micro = 1;
   bool foldsTensor = false; ///< experts are cut over tensor ranks, too
-  bool sequence = false;    ///< which cut the sequence between products
+  bool sequence = false;    ///< which cut the sequence between matmuls
   enum { Mixtral, Qwen, DeepSeek } family = Mixtral;
   bool hasDense = false; ///< layers without experts, or shared ones beside
   double room = 0;

@@ -131,7 +131,7 @@ std::string ModelWriter::masked(const std::string &h) {
               (flip() ? outer : constant("0.0", hidden)) + " : " + hidden);
 }
 
-/// Products of tokens with each other.
+/// Matmuls of tokens with each other.
 std::string ModelWriter::mixing(const std::string &h) {
   std::string square = tensor({b, s, s});
   if (flip()) {

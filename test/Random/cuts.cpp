@@ -62,7 +62,7 @@ static FailureOr<Step> readStep(llvm::StringRef path,
     return runStages(*step.module, Stage::Differentiate, Stage::Precision,
                      options);
   };
-  // Only layers have products in fp8, so these are unrolled last; updates,
+  // Only layers have matmuls in fp8, so these are unrolled last; updates,
   // which are no cuts, would be in the way.
   bool unrollsLast = precision == "fp8";
   if (unrollsLast && failed(makeStep()))

@@ -174,13 +174,6 @@ static bool areClose(const HostTensor &a, const HostTensor &b) {
   });
 }
 
-/// True when `dims` has the factor.
-static bool hasFactor(const TensorFactors &dims, unsigned factor) {
-  return llvm::any_of(dims, [&](const DimFactors &dim) {
-    return llvm::is_contained(dim, factor);
-  });
-}
-
 /// Puts results of two parts together and compares with the whole.
 static bool checkResult(const Factors &facts, const TensorFactors &dims,
                         llvm::ArrayRef<Part> parts,

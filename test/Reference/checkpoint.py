@@ -23,7 +23,7 @@ from float64 import Float64
 
 
 def plain(config):
-    """The plain implementations: no fused attention, no grouped matrix product."""
+    """The plain implementations: no fused attention, no grouped matmul."""
     experts = {"experts_implementation": "eager"} if checks.has_experts(config) else {}
     return {"attn_implementation": "eager", **experts}
 

@@ -1,7 +1,7 @@
 """Muon, from its authors' formula, in whatever type the tensors have.
 
 Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; the factors on the rate are those of `torch.optim.Muon`,
-whose own products are in bfloat16.
+whose own matmuls are in bfloat16.
 
     python test/Reference/muon.py    # compares with torch.optim.Muon
 """

@@ -367,7 +367,7 @@ TEST(OptionsTest, Refuses) {
             "'--steps' has no effect with '--calibrate', which measures the "
             "machine alone: leave it out");
   EXPECT_EQ(optionError({"m", "--tune=t", "--data=d"}),
-            "'--data' has no effect with '--tune', which times matrix products "
+            "'--data' has no effect with '--tune', which times matmuls "
             "and ends: leave it out");
   EXPECT_EQ(optionError({"m", "--dry-nccl", "--device=cpu"}),
             "'--device' has no effect with '--dry-nccl', which runs nothing: "

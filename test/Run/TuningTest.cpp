@@ -16,7 +16,7 @@ TuningFile sample() {
   for (int n = 0; n < 2; ++n) {
     kerf_tuned &tuned = file.entries.emplace_back();
     tuned = {};
-    std::strcpy(tuned.product, n ? "bf16 1x2x3x4" : "f32 1x2x3x4; aligned 16");
+    std::strcpy(tuned.matmul, n ? "bf16 1x2x3x4" : "f32 1x2x3x4; aligned 16");
     std::strcpy(tuned.choice, "algorithm 7, tile 20");
     for (uint8_t &byte : tuned.data)
       byte = static_cast<uint8_t>(0xf0 + n);
@@ -66,17 +66,17 @@ TEST(Tuning, RefusesWhatItWouldNotWrite) {
             "2'");
   EXPECT_EQ(refusal("\"driver\"", "\"rider\""),
             "the file: expected \"driver\", a text");
-  EXPECT_EQ(refusal("\"products\": [", "\"products\": 3, \"rest\": ["),
-            "the file: expected \"products\", a list");
+  EXPECT_EQ(refusal("\"matmuls\": [", "\"matmuls\": 3, \"rest\": ["),
+            "the file: expected \"matmuls\", a list");
   EXPECT_EQ(refusal("\"index\": 3", "\"index\": -1"),
-            "product 2: expected a \"index\" from 0 to 1000");
+            "matmul 2: expected a \"index\" from 0 to 1000");
   EXPECT_EQ(refusal("\"seconds\": 1.25e-05", "\"seconds\": -1"),
-            "product 1: expected seconds as \"seconds\"");
+            "matmul 1: expected seconds as \"seconds\"");
   EXPECT_EQ(refusal("f0f0", "f0g0"),
-            "product 1: expected a \"data\" of 128 hexadecimal digits");
+            "matmul 1: expected a \"data\" of 128 hexadecimal digits");
   EXPECT_EQ(refusal("f32 1x2x3x4; aligned 16", "bf16 1x2x3x4"),
-            "product 2 is there twice");
+            "matmul 2 is there twice");
   EXPECT_EQ(refusal("algorithm 7, tile 20", std::string(200, 'x')),
-            "product 1: expected a \"choice\" of 1 to 127 characters");
+            "matmul 1: expected a \"choice\" of 1 to 127 characters");
   EXPECT_NE(refusal("]}", ""), "");
 }

@@ -99,7 +99,7 @@ class Case(unittest.TestCase):
     def test_printed(self):
         out = self.run_program("--calibrate", "--ranks=2")
         # 1024 rows have 32 / 33 of the rate, sums over 1024 have 1024 / 1084.
-        for line in (r"product f32 1024 1024 1024 +91.6 GFLOP/s", r"launch +7 us",
+        for line in (r"matmul f32 1024 1024 1024 +91.6 GFLOP/s", r"launch +7 us",
                      r"all_reduce 2 1024 +40.3 us", r"send 2 1024 +20.3 us",
                      r"attention f32 1 128 +23.49 GFLOP/s"):  # fmt: skip
             self.assertRegex(out, line)
@@ -150,9 +150,9 @@ class Case(unittest.TestCase):
         doctor = ("--doctor", "--ranks=2", "-o", "measured.yaml")
         out = self.run_program(*doctor, "--cluster=machine.yaml")
         self.assertIn("nothing is worse than described by more than 10 %", out)
-        self.assertRegex(out, r"products f32 .* 100 %")
+        self.assertRegex(out, r"matmuls f32 .* 100 %")
         out = self.run_program(*doctor, "--cluster=faster.yaml", status=1)
-        self.assertRegex(out, r"products f32 .* 100 %\n")
+        self.assertRegex(out, r"matmuls f32 .* 100 %\n")
         for name in ("all_reduce", "all_gather", "all_to_all"):
             self.assertRegex(out, rf"{name} 64.0 MiB .* 50 %  worse than described")
         worse = out.count("  worse than described")

@@ -38,7 +38,7 @@ struct CpuBuilder {
                            wholeLayout(shape, operand.dtype), operand.offset,
                            operand.bytes});
   }
-  void products();
+  void matmuls();
   void attention();
   void experts();
 };
@@ -50,7 +50,7 @@ static kerf_operand absent() {
   return operand;
 }
 
-void CpuBuilder::products() {
+void CpuBuilder::matmuls() {
   std::vector<int64_t> attrs = matmulAttrs(4, 5, 6);
   kerf_operand a = place(KERF_F32, 24, KERF_READ);
   kerf_operand b = place(KERF_F32, 30, KERF_READ);
@@ -60,7 +60,7 @@ void CpuBuilder::products() {
   add(KERF_OP_ZERO, "zero", {c}, {c.bytes});
   add(KERF_OP_LOOP, "twice", {}, {0, 2, 0, 1});
   attrs[15] = 1;
-  add(KERF_OP_MATMUL, "product", {a, b, c, workspace(KERF_OP_MATMUL, attrs)},
+  add(KERF_OP_MATMUL, "matmul", {a, b, c, workspace(KERF_OP_MATMUL, attrs)},
       attrs);
   kerf_operand result = place(KERF_F32, 1, KERF_WRITE);
   kerf_operand last = c;
@@ -129,7 +129,7 @@ ArtifactData test::cpuProgram() {
   data.meta.target = data.strings.intern("cpu");
   data.meta.max_workers = 2;
   data.beginFunc("step");
-  builder.products();
+  builder.matmuls();
   builder.attention();
   builder.experts();
   data.endFunc();

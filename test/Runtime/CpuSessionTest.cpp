@@ -50,7 +50,7 @@ Result runStep(const ArtifactData &data, int32_t workers,
   return result;
 }
 
-// The last element of twice the product: 2 * sum over k of a[3,k] b[k,4].
+// The last element of twice the matmul: 2 * sum over k of a[3,k] b[k,4].
 TEST(CpuSession, RunsAStep) {
   double expected = 0;
   for (int k = 0; k < 6; ++k)
@@ -73,7 +73,7 @@ TEST(CpuSession, RefusesWhatTheDeviceRefuses) {
   ArtifactData data = cpuProgram();
   data.attrs[data.commands[2].first_attr + 4] = 5;
   EXPECT_EQ(runStep(data, 1, {})
-                .message.find("model.kerf: command 2, 'product' (matmul): "),
+                .message.find("model.kerf: command 2, 'matmul' (matmul): "),
             0u);
 }
 

@@ -136,7 +136,7 @@ namespace {
 struct Builder {
   ArtifactData data;
   Arena arena;
-  int64_t x, loss, rate, product, act, sum;
+  int64_t x, loss, rate, matmul, act, sum;
   uint32_t twice, add, number;
   static constexpr int64_t part = kRows * kWidth * 4; ///< bytes
   static constexpr int64_t weight = kWidth * kWidth * 4;
@@ -164,7 +164,7 @@ void Builder::tables() {
   x = arena.take(data, "x", KERF_CLASS_INPUT, kMicroBatches * part);
   rate = arena.take(data, "rate", KERF_CLASS_INPUT, 4);
   loss = arena.take(data, "loss", KERF_CLASS_INPUT, 4);
-  product = arena.take(data, "product", KERF_CLASS_TEMPORARY, part);
+  matmul = arena.take(data, "matmul", KERF_CLASS_TEMPORARY, part);
   act = arena.take(data, "act", KERF_CLASS_ACTIVATION,
                    kLayers * kMicroBatches * part);
   sum = arena.take(data, "sum", KERF_CLASS_GRADIENT, kLayers * weight);
@@ -190,14 +190,14 @@ void Builder::forward() {
           {kLayers * weight}, KERF_IF_FIRST);
   command(KERF_OP_LOOP, "layers", {}, {0, kLayers, 0, 2});
   command(
-      KERF_OP_MATMUL, "product",
+      KERF_OP_MATMUL, "matmul",
       {strided(arenaOperand(x, part, KERF_F32, KERF_READ), 0, part),
        strided(arenaOperand(data.params[0].offset, weight, KERF_F32, KERF_READ),
                weight),
-       arenaOperand(product, part, KERF_F32, KERF_WRITE), absentOperand()},
+       arenaOperand(matmul, part, KERF_F32, KERF_WRITE), absentOperand()},
       matmulAttrs(kRows, kWidth, kWidth));
   command(KERF_OP_LAUNCH, "twice",
-          {arenaOperand(product, part, KERF_F32, KERF_READ),
+          {arenaOperand(matmul, part, KERF_F32, KERF_READ),
            strided(arenaOperand(act, part, KERF_F32, KERF_WRITE),
                    kMicroBatches * part, part)},
           {twice});

@@ -15,7 +15,7 @@ ArtifactData emptyProgram(uint32_t ranks = 1);
 /// Starts a program of one slot and 64 bytes.
 kerf_program &addProgram(ArtifactData &data, llvm::StringRef name);
 
-/// Attributes of a dense f32 product c[m,n] = a[m,k] b[k,n].
+/// Attributes of a dense f32 matmul c[m,n] = a[m,k] b[k,n].
 std::vector<int64_t> matmulAttrs(int64_t m, int64_t n, int64_t k,
                                  bool accumulate = false);
 
@@ -36,7 +36,7 @@ ArtifactData trainingProgram(uint32_t ranks = 1);
 /// The same of one rank without its exchange: a copy onto itself.
 ArtifactData aloneProgram();
 
-/// Products, attention and experts for the cpu device, without kernels.
+/// Matmuls, attention and experts for the cpu device, without kernels.
 ///   inputs a [4,6], b [6,5], q [1,5,2,8], sizes [2,3] i32
 ///   loss = (2 a b)[3,4]
 ArtifactData cpuProgram();

@@ -134,7 +134,7 @@ TEST(Session, TellsTheOtherRankOfAFailure) {
         std::string(rank ? "'sum_over_ranks' (all_reduce, "
                            "sample.mlir:sum_over_ranks): rank 0: "
                          : "") +
-        "'product' (matmul, sample.mlir:product): layer 0, micro-batch 0: made "
+        "'matmul' (matmul, sample.mlir:matmul): layer 0, micro-batch 0: made "
         "nan at "
         "element 0 of ";
     std::string found = job.error.message;
@@ -236,7 +236,7 @@ TEST(Session, NamesTheFirstCommandThatWentBad) {
       << told;
   // What no command wrote has its number; else it is told who did.
   EXPECT_NE(
-      told.find("(operand 1); its inputs reach 4 (from 'product' of h.1.w)"),
+      told.find("(operand 1); its inputs reach 4 (from 'matmul' of h.1.w)"),
       std::string::npos)
       << told;
   EXPECT_EQ(kerf_session_run_step(job.session, &job.error), KERF_INVALID);
@@ -250,7 +250,7 @@ TEST(Session, CountsCommands) {
   Job job(trainingProgram(), options);
   kerf_session_run_step(job.session, &job.error);
   kerf_session_run_step(job.session, &job.error);
-  uint64_t products = 0, zeros = 0, entries = 0;
+  uint64_t matmuls = 0, zeros = 0, entries = 0;
   double before = INFINITY;
   kerf_profile_entry entry;
   for (uint32_t i = 0; kerf_session_profile(job.session, i, &entry); ++i) {
@@ -258,11 +258,11 @@ TEST(Session, CountsCommands) {
     before = entry.seconds;
     ++entries;
     if (entry.opcode == KERF_OP_MATMUL)
-      products = entry.calls;
+      matmuls = entry.calls;
     if (entry.opcode == KERF_OP_ZERO)
       zeros = entry.calls;
   }
-  EXPECT_EQ(products, 2u * kMicroBatches * kLayers);
+  EXPECT_EQ(matmuls, 2u * kMicroBatches * kLayers);
   EXPECT_EQ(zeros, 2u);
   EXPECT_EQ(entries, 7u);
   kerf_session_profile_reset(job.session);
@@ -300,7 +300,7 @@ TEST(Session, RefusesAMachineThatLacksFeatures) {
 TEST(Session, RefusesCommandsThatTheDeviceRefuses) {
   ArtifactData data = trainingProgram();
   data.attrs[data.commands[2].first_attr + 5] = 1000;
-  EXPECT_EQ(refusal(data), "model.kerf: command 2, 'product' (matmul): the "
+  EXPECT_EQ(refusal(data), "model.kerf: command 2, 'matmul' (matmul): the "
                            "test device refuses this");
 }
 

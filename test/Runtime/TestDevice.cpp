@@ -1,6 +1,6 @@
 //===- TestDevice.cpp - a device library for tests ------------------------===//
 //
-// The simplest device that there can be: f32 products by three loops, copies,
+// The simplest device that there can be: f32 matmuls by three loops, copies,
 // and kernels that are functions of this file. It refuses what it does not know
 // and bounds everything, as a real one must.
 //

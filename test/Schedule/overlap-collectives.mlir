@@ -5,13 +5,13 @@
 
 // A collective is under way while something is computed that neither makes its operand nor reads its result.
 
-// The weight of the second product is gathered while the first one is computed, and waited for at its reader.
+// The weight of the second matmul is gathered while the first one is computed, and waited for at its reader.
 // CHECK-LABEL: spmd.func @prefetch
 // CHECK-SAME: {
 spmd.program @p over <dp = 2> micro_batches 2 slots 1 {
-  spmd.input @x global tensor<8x16xf32> cut [[dp, micro], []] : tensor<2x16xf32>
-  spmd.param "w.{i}" [0 to 3] global tensor<16x16xf32> cut [[dp], []] init <zeros> : tensor<8x16xf32>
-  spmd.param "v.{i}" [0 to 3] global tensor<16x16xf32> cut [[dp], []] init <zeros> : tensor<8x16xf32>
+  spmd.input @x global tensor<8x16xf32> sharded [[dp, micro], []] : tensor<2x16xf32>
+  spmd.param "w.{i}" [0 to 3] global tensor<16x16xf32> sharded [[dp], []] init <zeros> : tensor<8x16xf32>
+  spmd.param "v.{i}" [0 to 3] global tensor<16x16xf32> sharded [[dp], []] init <zeros> : tensor<8x16xf32>
   spmd.buffer @g step : tensor<16x16xf32>
   spmd.buffer @s step : tensor<16x16xf32>
   spmd.output @norm last : tensor<f32>

@@ -80,7 +80,7 @@ void AsyncProxy::requireVisible(const Warp &warp, uint64_t offset) const {
     uint32_t other = thread / lanes;
     bool isOwn = other == warp.index && fence.warpEpoch < warp.epoch;
     if (!isOwn && fence.arrivals >= warp.known[other])
-      fail("no barrier lies between its fence.proxy.async and the product");
+      fail("no barrier lies between its fence.proxy.async and the matmul");
   }
 }
 

@@ -3,7 +3,7 @@
 // wgmma reads shared memory through the async proxy, everybody else through the
 // generic one. A thread that has written makes that visible by
 // fence.proxy.async, and then by a barrier with the warp that multiplies. While
-// a product reads a byte nobody may write it, whatever barriers there are.
+// a matmul reads a byte nobody may write it, whatever barriers there are.
 // Kept only for kernels that use wgmma.
 //
 //===----------------------------------------------------------------------===//
@@ -27,7 +27,7 @@ public:
   /// Forgets a block before the next one.
   void start();
 
-  /// A lane writes `bytes` at `offset`. Throws Trap where a product reads them.
+  /// A lane writes `bytes` at `offset`. Throws Trap where a matmul reads them.
   void write(const Warp &warp, int lane, uint64_t offset, uint32_t bytes);
   /// A cp.async of a lane is issued, and has arrived. As for write.
   void beginCopy(const Warp &warp, int lane, uint64_t offset);
@@ -35,16 +35,16 @@ public:
   /// fence.proxy.async of the lanes that execute.
   void fence(const Warp &warp);
 
-  /// A product of the instruction at `line` begins to read a piece. Throws
+  /// A matmul of the instruction at `line` begins to read a piece. Throws
   /// Trap where what was written there is not visible to it.
   void beginRead(const Warp &warp, uint64_t offset, int32_t line);
   void endRead(uint64_t offset);
 
 private:
   struct Piece {
-    uint16_t reads = 0;  ///< products of warps that read it
+    uint16_t reads = 0;  ///< matmuls of warps that read it
     uint16_t copies = 0; ///< cp.async that have not arrived
-    int32_t line = 0;    ///< of the product that reads it
+    int32_t line = 0;    ///< of the matmul that reads it
   };
   struct Fence {
     uint32_t arrivals, warpEpoch; ///< of its warp

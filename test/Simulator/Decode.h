@@ -68,7 +68,7 @@ private:
   void decodeVote();
   void decodeMatrix();
   void decodeWarpgroup();
-  void decodeProduct();
+  void decodeMatmul();
   bool choice(size_t index, const char *name, int64_t first, int64_t second);
   void fragment(const Operand &vector, const char *name, size_t count);
   void noteTouches(uint32_t at);

@@ -239,19 +239,19 @@ void Decoder::list(Inst &inst, const std::vector<const Operand *> &operands) {
 }
 
 void Decoder::decodeMatrix() {
-  bool isProduct = statement->parts[0] == "mma";
+  bool isMatmul = statement->parts[0] == "mma";
   bool isLoad = statement->parts[0] == "ldmatrix";
   std::string name = statement->parts[0];
-  if (isProduct)
+  if (isMatmul)
     name = "mma." + statement->parts[3] + "." + type(3) + "." + type(2) + "." +
            type(1) + "." + type(0);
-  if (isProduct && (!has("row") || !has("col")))
+  if (isMatmul && (!has("row") || !has("col")))
     fail("of mma, .row.col is simulated");
   emitNamed(name);
   Inst inst = program.code.back();
   inst.action = Action::Collective;
   inst.list = UINT32_MAX;
-  if (!isProduct) {
+  if (!isMatmul) {
     inst.count = has("x4") ? 4 : has("x2") ? 2 : 1;
     inst.mode = has("trans");
     inst.bytes = 16;

@@ -43,7 +43,7 @@ void Decoder::fragment(const Operand &vector, const char *name, size_t count) {
   }
 }
 
-void Decoder::decodeProduct() {
+void Decoder::decodeMatmul() {
   const std::vector<std::string> &parts = statement->parts;
   uint32_t columns = parts.size() == 8 ? columnsOf(parts[4]) : 0;
   bool isHalf = columns && parts[7] == "f16";
@@ -85,7 +85,7 @@ void Decoder::decodeWarpgroup() {
   if (module.target != "sm_90a")
     fail("wgmma needs .target sm_90a");
   if (parts.size() > 1 && parts[1] == "mma_async")
-    return decodeProduct();
+    return decodeMatmul();
   if (parts.size() != 4 || parts[2] != "sync" || parts[3] != "aligned")
     fail("of wgmma, fence, commit_group, wait_group and mma_async with "
          ".sync.aligned are simulated");
@@ -102,7 +102,7 @@ void Decoder::decodeWarpgroup() {
     inst.offset = operand(0).bits;
 }
 
-/// Registers of a statement other than wgmma, which may be those of a product.
+/// Registers of a statement other than wgmma, which may be those of a matmul.
 void Decoder::noteTouches(uint32_t at) {
   if (!program.hasMatrices || statement->parts[0] == "wgmma" ||
       at == program.code.size())

@@ -28,7 +28,7 @@ HandlerTable floatHandlersAvx2();
 HandlerTable convertHandlersAvx2();
 /// Loads, stores, atomics.
 HandlerTable memoryHandlers();
-/// Shuffles, votes, matrix products: what lanes do together.
+/// Shuffles, votes, matmuls: what lanes do together.
 HandlerTable warpHandlers();
 
 /// wgmma and the fence of its proxy.
@@ -38,7 +38,7 @@ HandlerTable warpgroupHandlers();
 Handler findHandler(const std::string &name);
 
 /// Inst::mode of wgmma.mma_async.
-enum ProductMode : uint8_t {
+enum MatmulMode : uint8_t {
   OfHalves = 1, ///< f16, else bf16
   TransposedA = 2,
   TransposedB = 4, ///< MN-major

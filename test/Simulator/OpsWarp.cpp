@@ -112,7 +112,7 @@ template <class T, class Op> void reduce(Warp &warp, const Inst &inst) {
   fill(warp, inst.to, result);
 }
 
-// ---- Matrix products --------------------------------------------------------
+// ---- Matmuls --------------------------------------------------------
 
 /// Register `index` of the instruction's list, as lanes.
 U32 *listed(Warp &warp, const Inst &inst, int index) {
@@ -127,7 +127,7 @@ template <class T> float element(U32 bits, int index) {
 }
 
 /// D[16x8] = A[16xK] B[Kx8] + C in f32. A device's order of sums is not known:
-/// the product is summed in f64 here. Registers: D, A, B, C.
+/// the matmul is summed in f64 here. Registers: D, A, B, C.
 template <class T, int K> void multiplyTiles(Warp &warp, const Inst &inst) {
   constexpr int pack = 4 / sizeof(T), half = K / 2;
   constexpr int aCount = 16 * K / 32 / pack, bCount = 8 * K / 32 / pack;

@@ -1,4 +1,4 @@
-//===- OpsWarpgroup.cpp - products of warpgroups --------------------------===//
+//===- OpsWarpgroup.cpp - matmuls of warpgroups ---------------------------===//
 //
 // Each warp of a warpgroup computes its own 16 of the 64 rows: rows 16 w to
 // 16 w + 15 for the warp whose index modulo 4 is w. Thread t of it holds, in
@@ -31,17 +31,17 @@ struct Part {
 
 U32 columnsOf(const Inst &inst) { return inst.count * 8; }
 
-Part partOfA(const Warp &warp, const PendingProduct &product) {
-  bool isMnMajor = product.inst->mode & TransposedA;
+Part partOfA(const Warp &warp, const PendingMatmul &matmul) {
+  bool isMnMajor = matmul.inst->mode & TransposedA;
   U32 own = warp.index % warpsOfGroup;
-  SharedMatrix matrix(product.a, isMnMajor);
+  SharedMatrix matrix(matmul.a, isMnMajor);
   return isMnMajor ? Part{matrix, true, 0, productDepth, own * warpRows / 8, 2}
                    : Part{matrix, false, own * warpRows, warpRows, 0, 2};
 }
-Part partOfB(const PendingProduct &product) {
-  bool isMnMajor = product.inst->mode & TransposedB;
-  U32 columns = columnsOf(*product.inst);
-  SharedMatrix matrix(product.b, isMnMajor);
+Part partOfB(const PendingMatmul &matmul) {
+  bool isMnMajor = matmul.inst->mode & TransposedB;
+  U32 columns = columnsOf(*matmul.inst);
+  SharedMatrix matrix(matmul.b, isMnMajor);
   return isMnMajor ? Part{matrix, true, 0, productDepth, 0, columns / 8}
                    : Part{matrix, false, 0, columns, 0, 2};
 }
@@ -113,7 +113,7 @@ std::string ofLine(const MatrixRegister &state) {
            std::to_string(state.line) + " and no wgmma.fence lies between");
 }
 
-/// Products may follow each other without a fence only on accumulators of one
+/// Matmuls may follow each other without a fence only on accumulators of one
 /// shape. A that nobody writes may also be read by several.
 bool mayFollow(const MatrixRegister &state, const MatrixRegister &next) {
   return state.use == MatrixRegister::Fenced ||
@@ -201,22 +201,22 @@ void issue(Warp &warp, const Inst &inst) {
   bool isMnMajorA = inst.mode & TransposedA,
        isMnMajorB = inst.mode & TransposedB;
   WarpMatrices &matrices = *warp.matrices;
-  PendingProduct product{&inst, 0, 0, scaleOf(warp, inst), matrices.groups};
+  PendingMatmul matmul{&inst, 0, 0, scaleOf(warp, inst), matrices.groups};
   if (!hasRegisters(inst))
-    product.a = descriptorOf(warp, inst.a, isMnMajorA ? 8 : 2, "A");
-  product.b = descriptorOf(warp, inst.b, isMnMajorB ? inst.count : 2, "B");
-  follow(warp, {&inst, product.a, product.b, product.accumulates});
+    matmul.a = descriptorOf(warp, inst.a, isMnMajorA ? 8 : 2, "A");
+  matmul.b = descriptorOf(warp, inst.b, isMnMajorB ? inst.count : 2, "B");
+  follow(warp, {&inst, matmul.a, matmul.b, matmul.accumulates});
   if (!matrices.isFenced)
-    trap(warp, 0, LaunchFailed, "no wgmma.fence before the first product");
+    trap(warp, 0, LaunchFailed, "no wgmma.fence before the first matmul");
   useRegisters(warp, inst);
   auto begin = [&](const Part &part, const char *name) {
     part.forPieces(
         [&](U64 offset, U32, U32) { beginPiece(warp, inst, name, offset); });
   };
   if (!hasRegisters(inst))
-    begin(partOfA(warp, product), "A");
-  begin(partOfB(product), "B");
-  matrices.pending.push_back(product);
+    begin(partOfA(warp, matmul), "A");
+  begin(partOfB(matmul), "B");
+  matrices.pending.push_back(matmul);
 }
 
 // ---- Completion -------------------------------------------------------------
@@ -230,7 +230,7 @@ template <class T> void takePiece(Warp &warp, U64 offset, float (&values)[8]) {
     values[at] = numbers[at];
   block.proxy->endRead(offset);
   if (block.races)
-    block.races->product(warp, offset);
+    block.races->matmul(warp, offset);
 }
 
 /// Rows of A, from shared memory.
@@ -269,9 +269,9 @@ void takeB(Warp &warp, const Part &part, U32 columns, float *b) {
   });
 }
 
-void putAccumulator(Warp &warp, const PendingProduct &product,
+void putAccumulator(Warp &warp, const PendingMatmul &matmul,
                     const double *sums) {
-  const Inst &inst = *product.inst;
+  const Inst &inst = *matmul.inst;
   U32 columns = columnsOf(inst);
   bool isNegated = !(inst.mode & NegatedA) != !(inst.mode & NegatedB);
   for (U32 index = 0; index < columns / 2; ++index) {
@@ -282,24 +282,24 @@ void putAccumulator(Warp &warp, const PendingProduct &product,
       U32 column = index / 4 * 8 + lane % 4 * 2 + index % 2;
       double sum = sums[row * columns + column];
       sum = isNegated ? -sum : sum;
-      if (product.accumulates)
+      if (matmul.accumulates)
         sum += cast<float>(to[lane]);
       to[lane] = cast<U32>(static_cast<float>(sum));
     }
   }
 }
 
-template <class T> void complete(Warp &warp, const PendingProduct &product) {
-  const Inst &inst = *product.inst;
+template <class T> void complete(Warp &warp, const PendingMatmul &matmul) {
+  const Inst &inst = *matmul.inst;
   float a[warpRows][productDepth], b[productDepth * 256];
   double sums[warpRows * 256];
   if (hasRegisters(inst))
     takeRegisters<T>(warp, inst, a);
   else
-    takeA<T>(warp, partOfA(warp, product), a);
-  takeB<T>(warp, partOfB(product), columnsOf(inst), b);
+    takeA<T>(warp, partOfA(warp, matmul), a);
+  takeB<T>(warp, partOfB(matmul), columnsOf(inst), b);
   multiplyRows(a, b, columnsOf(inst), sums);
-  putAccumulator(warp, product, sums);
+  putAccumulator(warp, matmul, sums);
   for (U32 index = 0; index < registerCount(inst); ++index)
     --stateOf(warp, placeOf(warp, inst, index)).pending;
 }
@@ -310,12 +310,12 @@ void wait(Warp &warp, const Inst &inst) {
   WarpMatrices &matrices = *warp.matrices;
   while (!matrices.pending.empty() &&
          matrices.pending.front().group + inst.offset < matrices.groups) {
-    const PendingProduct &product = matrices.pending.front();
-    warp.block->current = product.inst; // faults are told of the product
-    if (product.inst->mode & OfHalves)
-      complete<F16>(warp, product);
+    const PendingMatmul &matmul = matrices.pending.front();
+    warp.block->current = matmul.inst; // faults are told of the matmul
+    if (matmul.inst->mode & OfHalves)
+      complete<F16>(warp, matmul);
     else
-      complete<BF16>(warp, product);
+      complete<BF16>(warp, matmul);
     matrices.pending.pop_front();
   }
   warp.block->current = &inst;
@@ -367,7 +367,7 @@ void kerf::sim::touchRegisters(Warp &warp, uint32_t at) {
 }
 
 void kerf::sim::endWarp(Warp &warp) {
-  const std::deque<PendingProduct> &pending = warp.matrices->pending;
+  const std::deque<PendingMatmul> &pending = warp.matrices->pending;
   if (!pending.empty())
     trap(warp, 0, LaunchFailed,
          "the kernel ends and the wgmma of line " +

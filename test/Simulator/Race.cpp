@@ -141,7 +141,7 @@ void RaceCheck::shared(const Access &access, uint64_t offset) {
   touch(access, &cells[offset / wordBytes], /*isShared=*/true, offset);
 }
 
-void RaceCheck::product(const Warp &warp, uint64_t offset) {
+void RaceCheck::matmul(const Warp &warp, uint64_t offset) {
   shared({warp, 0, pieceBytes, false, false, /*isPast=*/true}, offset);
 }
 

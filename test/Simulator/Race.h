@@ -37,7 +37,7 @@ struct RaceCheck {
   /// Throws Trap{LaunchFailed} at a race.
   void shared(const Access &access, uint64_t offset);
   /// wgmma of `warp` has read the 16 bytes at `offset`, and the warp knows it.
-  void product(const Warp &warp, uint64_t offset);
+  void matmul(const Warp &warp, uint64_t offset);
   /// Atomic accesses are none of these.
   void global(const Access &access, Range &range, uint64_t address);
 

@@ -1,9 +1,9 @@
-//===- Warpgroup.h - products of warpgroups that are under way ------------===//
+//===- Warpgroup.h - matmuls of warpgroups that are under way -------------===//
 //
 // `wgmma` multiplies matrices of shared memory while its warps go on. What the
 // PTX manual forbids meanwhile, and what it wants before, is kept here:
 //
-// - registers of a product are touched by nothing until its group has been
+// - registers of a matmul are touched by nothing until its group has been
 //   waited for, and what others touched is fenced (wgmma.fence) before;
 // - the four warps of a warpgroup execute the same wgmma instructions.
 //
@@ -31,13 +31,13 @@ struct MatrixRegister {
   enum Use : uint8_t { Fenced, Read, Written, Accumulator, Operand };
   Use use = Fenced;
   uint8_t index = 0;    ///< in the accumulator or in A
-  uint16_t columns = 0; ///< N of the accumulator's product
-  uint16_t pending = 0; ///< products that use it and were not waited for
+  uint16_t columns = 0; ///< N of the accumulator's matmul
+  uint16_t pending = 0; ///< matmuls that use it and were not waited for
   int32_t line = 0;     ///< of that use
 };
 
-/// A product that was issued. `a` and `b` are descriptors.
-struct PendingProduct {
+/// A matmul that was issued. `a` and `b` are descriptors.
+struct PendingMatmul {
   const Inst *inst;
   uint64_t a, b;
   bool accumulates; ///< D = A B + D
@@ -47,7 +47,7 @@ struct PendingProduct {
 /// Of one warp.
 struct WarpMatrices {
   std::vector<MatrixRegister> registers; ///< by place in the file, in words
-  std::deque<PendingProduct> pending;
+  std::deque<PendingMatmul> pending;
   uint32_t groups = 0; ///< committed
   bool isFenced = false;
   uint64_t executed = 0; ///< wgmma instructions
@@ -67,10 +67,10 @@ struct WarpgroupLog {
 };
 
 /// Called before an instruction other than wgmma, at place `at`, accesses its
-/// registers. Throws Trap where one belongs to a product under way.
+/// registers. Throws Trap where one belongs to a matmul under way.
 void touchRegisters(Warp &warp, uint32_t at);
 
-/// Called when the last lane of a warp ends. Throws Trap where products were
+/// Called when the last lane of a warp ends. Throws Trap where matmuls were
 /// not waited for.
 void endWarp(Warp &warp);
 

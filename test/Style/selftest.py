@@ -16,6 +16,7 @@ import op_casts
 import op_docs
 import sizes
 import top_level
+import words
 
 CLANG_FORMAT = "clang-format-22"
 
@@ -236,6 +237,13 @@ class Others(Case):
         for folder in ("work", "root", "home/ann"):
             for text in (f"see /{folder}/main", f'"/{folder}"', f"-I/{folder}/x", f"=/{folder}/"):
                 self.refuses(machine_paths.check, {"docs/a.md": text}, "docs/a.md:1")
+
+    def test_words(self):
+        good = {"lib/A/A.cpp": "// run again by hand; a product of sizes; deferred\n", "docs/changelog.md": "put off\n"}
+        self.accepts(words.check, good)
+        for text in ("is put off", "puts them off", "putOffSec", "makes it once again", "a matrix product", "StateFloor",
+                     "spmd.input @x global tensor<4xf32> cut [[]]"):  # fmt: skip
+            self.refuses(words.check, good | {"docs/a.md": text}, "docs/a.md:1")
 
     def test_command_attrs(self):
         good = {"lib/A/A.cpp": "attrs[KERF_LOOP_BODY]; attrs[first + i]; attrs[a]\n", "runtime/test/A.cpp": "attrs[3]\n"}

@@ -3,11 +3,11 @@
 // Chowdhery et al., "PaLM: Scaling Language Modeling with Pathways" (arXiv
 // 2204.02311), section 2: heads whose channels together are fewer than
 // the width, as there.
-// No product and no norm has a bias. Attention and MLP of a layer read one norm:
+// No matmul and no norm has a bias. Attention and MLP of a layer read one norm:
 //     y = x + MLP(LayerNorm(x)) + Attention(LayerNorm(x))
 // All query heads share one head of keys and values. The table of the embedding
 // is the head's, too: drawn with deviation 1, so logits are divided by
-// sqrt(32). Products are drawn with deviation 1 / sqrt(inputs). Each token
+// sqrt(32). Matmuls are drawn with deviation 1 / sqrt(inputs). Each token
 // adds 1e-4 ln(Z)^2 to the loss. The paper's Adafactor is not factorized: two
 // numbers per weight, as in AdamW.
 kerf.model @palm(tokens %tokens: tensor<8x16xi32>, targets %targets: tensor<8x16xi32>)

@@ -71,7 +71,7 @@ struct View {
 /// compiled file of Kerf", "written by format 2, ...", "truncated: ...",
 /// "damaged: ...".
 ///
-/// What a device can judge better is left to it: attributes of matrix products
+/// What a device can judge better is left to it: attributes of matmuls
 /// and attention against their operands, and the kernels, which are code.
 [[nodiscard]] std::string checkArtifact(const void *bytes, uint64_t size,
                                         View &view);

@@ -31,9 +31,9 @@ static inline int64_t kerf_cpu_round(int64_t a, int64_t multiple) {
   return kerf_cpu_parts(a, multiple) * multiple;
 }
 
-/*===-- Matrix products ---------------------------------------------------===*/
+/*===-- Matmuls ---------------------------------------------------===*/
 
-/* How a product c[m,n] = a[m,k] b[k,n] is cut. Depends on the problem only, so
+/* How a matmul c[m,n] = a[m,k] b[k,n] is cut. Depends on the problem only, so
  * that results do not depend on the number of workers. For each part of `depth`
  * of k and `span` of n: b is packed by all workers; then tiles [rows, columns]
  * of c are handed out, each of which packs its part of a by `step`s of k. */
@@ -42,11 +42,11 @@ typedef struct {
   int64_t span;          /* columns of b that are packed at once */
   int64_t depth;         /* rows of b that are packed at once */
   int64_t step;          /* columns of a that are packed at once */
-  int64_t together; /* products whose b is packed at once: else parts of b */
+  int64_t together; /* matmuls whose b is packed at once: else parts of b */
   /* Bytes: packed b and sums in f32 of all workers; packed a, sums and (small
-   * batched products) packed b of each. */
+   * batched matmuls) packed b of each. */
   int64_t shared_b, shared_sums, own_a, own_sums, own_b;
-} kerf_cpu_product;
+} kerf_cpu_matmul;
 
 #define KERF_CPU_TILE_ROWS 224
 #define KERF_CPU_TILE_COLUMNS 768
@@ -59,10 +59,10 @@ typedef struct {
 
 /* `rounded`: c is not f32, so that sums need a place of their own. `small`: one
  * worker packs all of b for itself. `tiles`: as many are wanted at least. */
-static inline kerf_cpu_product kerf_cpu_cut_product(int64_t m, int64_t n,
+static inline kerf_cpu_matmul kerf_cpu_split_matmul(int64_t m, int64_t n,
                                                     int64_t k, int rounded,
                                                     int small, int64_t tiles) {
-  kerf_cpu_product p;
+  kerf_cpu_matmul p;
   int64_t across = kerf_cpu_max(kerf_cpu_parts(n, KERF_CPU_TILE_COLUMNS), 1);
   int64_t down = kerf_cpu_max(kerf_cpu_parts(m, KERF_CPU_TILE_ROWS), 1);
   if (across * down < tiles)
@@ -90,19 +90,19 @@ static inline kerf_cpu_product kerf_cpu_cut_product(int64_t m, int64_t n,
   return p;
 }
 
-/* `batched`: many products; small ones are computed by one worker each. */
-static inline kerf_cpu_product kerf_cpu_plan_product(int64_t m, int64_t n,
-                                                     int64_t k, int rounded,
-                                                     int batched) {
+/* `batched`: many matmuls; small ones are computed by one worker each. */
+static inline kerf_cpu_matmul kerf_cpu_plan_matmul(int64_t m, int64_t n,
+                                                   int64_t k, int rounded,
+                                                   int batched) {
   int small =
       batched && k <= KERF_CPU_STEP &&
       kerf_cpu_round(k, 32) * kerf_cpu_round(n, 32) <= KERF_CPU_SMALL_ELEMENTS;
-  return kerf_cpu_cut_product(m, n, k, rounded, small,
-                              small ? 1 : KERF_CPU_TILES);
+  return kerf_cpu_split_matmul(m, n, k, rounded, small,
+                               small ? 1 : KERF_CPU_TILES);
 }
 
-static inline int64_t kerf_cpu_product_bytes(const kerf_cpu_product *p,
-                                             int64_t workers) {
+static inline int64_t kerf_cpu_matmul_bytes(const kerf_cpu_matmul *p,
+                                            int64_t workers) {
   return p->shared_b + p->shared_sums +
          workers * (p->own_a + p->own_sums + p->own_b);
 }
@@ -110,15 +110,15 @@ static inline int64_t kerf_cpu_product_bytes(const kerf_cpu_product *p,
 /* Bytes of the workspace of KERF_OP_MATMUL. */
 static inline int64_t kerf_cpu_matmul_workspace(const int64_t *attrs,
                                                 int64_t workers) {
-  kerf_cpu_product p = kerf_cpu_plan_product(
+  kerf_cpu_matmul p = kerf_cpu_plan_matmul(
       attrs[KERF_MATMUL_M], attrs[KERF_MATMUL_N], attrs[KERF_MATMUL_K],
       attrs[KERF_MATMUL_C_DTYPE] != KERF_F32, attrs[KERF_MATMUL_BATCH] > 1);
-  return kerf_cpu_product_bytes(&p, workers);
+  return kerf_cpu_matmul_bytes(&p, workers);
 }
 
-/* y[rows of an expert] = x w[expert]: the product of one expert that owns all
+/* y[rows of an expert] = x w[expert]: the matmul of one expert that owns all
  * rows, or as many experts together as have their weights packed at once. */
-static inline kerf_cpu_product kerf_cpu_plan_experts(const int64_t *attrs) {
+static inline kerf_cpu_matmul kerf_cpu_plan_experts(const int64_t *attrs) {
   int64_t rows = attrs[KERF_GROUPED_GROUPS] * attrs[KERF_GROUPED_ROWS],
           n = attrs[KERF_GROUPED_N], k = attrs[KERF_GROUPED_K];
   int rounded = attrs[KERF_GROUPED_Y_DTYPE] != KERF_F32;
@@ -129,8 +129,8 @@ static inline kerf_cpu_product kerf_cpu_plan_experts(const int64_t *attrs) {
                          : kerf_cpu_min(attrs[KERF_GROUPED_EXPERTS],
                                         KERF_CPU_PACKED_ELEMENTS / packed);
   if (together < 2)
-    return kerf_cpu_plan_product(rows, n, k, rounded, 0);
-  kerf_cpu_product p = kerf_cpu_cut_product(
+    return kerf_cpu_plan_matmul(rows, n, k, rounded, 0);
+  kerf_cpu_matmul p = kerf_cpu_split_matmul(
       rows, n, k, rounded, 0, kerf_cpu_parts(KERF_CPU_TILES, together));
   p.together = together;
   p.shared_b = together * packed * 4;
@@ -139,7 +139,7 @@ static inline kerf_cpu_product kerf_cpu_plan_experts(const int64_t *attrs) {
 
 /* y[expert] = sum over its rows of x^T w: one expert that owns all rows of a
  * group, or all experts together. */
-static inline kerf_cpu_product
+static inline kerf_cpu_matmul
 kerf_cpu_plan_expert_gradients(const int64_t *attrs) {
   int64_t groups = attrs[KERF_GROUPED_GROUPS], rows = attrs[KERF_GROUPED_ROWS],
           experts = attrs[KERF_GROUPED_EXPERTS];
@@ -150,22 +150,22 @@ kerf_cpu_plan_expert_gradients(const int64_t *attrs) {
   /* Rows of each group of an expert are padded to whole blocks of 32. */
   int64_t parts = groups * (experts + rows / KERF_CPU_DEPTH);
   int64_t packed = (groups * rows + 32 * parts) * kerf_cpu_round(n, 32);
-  kerf_cpu_product p;
+  kerf_cpu_matmul p;
   if (experts > 1 && !rounded && packed <= KERF_CPU_PACKED_ELEMENTS) {
-    p = kerf_cpu_cut_product(m, n, groups * rows, 0, 0,
-                             kerf_cpu_parts(KERF_CPU_TILES, experts));
+    p = kerf_cpu_split_matmul(m, n, groups * rows, 0, 0,
+                              kerf_cpu_parts(KERF_CPU_TILES, experts));
     p.together = experts;
     p.shared_b = packed * 4;
     return p;
   }
-  p = kerf_cpu_plan_product(m, n, rows, 0, 0);
+  p = kerf_cpu_plan_matmul(m, n, rows, 0, 0);
   /* Sums of several groups: always in the shared place. */
   p.shared_sums = rounded ? kerf_cpu_round(m * n * 4, 64) : 0;
   return p;
 }
 
-/* The products of KERF_OP_GROUPED_MATMUL's attributes. */
-static inline kerf_cpu_product kerf_cpu_plan_grouped(const int64_t *attrs) {
+/* The matmuls of KERF_OP_GROUPED_MATMUL's attributes. */
+static inline kerf_cpu_matmul kerf_cpu_plan_grouped(const int64_t *attrs) {
   return attrs[KERF_GROUPED_KIND] == 0 ? kerf_cpu_plan_experts(attrs)
                                        : kerf_cpu_plan_expert_gradients(attrs);
 }
@@ -173,8 +173,8 @@ static inline kerf_cpu_product kerf_cpu_plan_grouped(const int64_t *attrs) {
 /* Bytes of the workspace of KERF_OP_GROUPED_MATMUL. */
 static inline int64_t kerf_cpu_grouped_workspace(const int64_t *attrs,
                                                  int64_t workers) {
-  kerf_cpu_product p = kerf_cpu_plan_grouped(attrs);
-  return kerf_cpu_product_bytes(&p, workers);
+  kerf_cpu_matmul p = kerf_cpu_plan_grouped(attrs);
+  return kerf_cpu_matmul_bytes(&p, workers);
 }
 
 /*===-- Attention ---------------------------------------------------------===*/

@@ -25,7 +25,7 @@ static inline int64_t kerf_cuda_round(int64_t bytes) {
   return (bytes + KERF_ARENA_ALIGN - 1) / KERF_ARENA_ALIGN * KERF_ARENA_ALIGN;
 }
 
-/*===-- Matrix products ---------------------------------------------------===*/
+/*===-- Matmuls ---------------------------------------------------===*/
 
 /* What cuBLASLt may use for parts of sums; NVIDIA advises it for sm_90. */
 #define KERF_CUDA_MATMUL_BYTES (INT64_C(32) << 20)
@@ -33,7 +33,7 @@ static inline int64_t kerf_cuda_round(int64_t bytes) {
  * offers: the device takes the next such address. */
 #define KERF_CUDA_MATMUL_ALIGN 256
 #define KERF_CUDA_MATMUL_SLACK (KERF_CUDA_MATMUL_ALIGN - KERF_ARENA_ALIGN)
-/* Products with fewer multiplications never share a sum between blocks. */
+/* Matmuls with fewer multiplications never share a sum between blocks. */
 #define KERF_CUDA_MATMUL_SMALL (INT64_C(1) << 24)
 
 /* Bytes of the workspace of KERF_OP_MATMUL: a limit for the choice of the

@@ -489,7 +489,7 @@ enum kerf_wait_attr { KERF_WAIT_BACK, KERF_WAIT_ATTR_COUNT };
 
 enum kerf_reduction { KERF_SUM, KERF_MAX };
 
-/* What a matmul does to its product p. gelu is the tanh form. Epilogues with
+/* What a matmul does to its result p. gelu is the tanh form. Epilogues with
  * gelu, a written bias or scales have batch 1, those with gelu do not
  * accumulate; a written bias is set, never added to. */
 enum kerf_epilogue {

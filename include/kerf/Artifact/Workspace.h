@@ -23,7 +23,7 @@ static inline const char *kerf_target_name(enum kerf_target target) {
 }
 
 /* Bytes of the workspace of a command with these attributes (Format.h): a
- * product, an attention or its gradient, a product in groups. `workers`:
+ * matmul, an attention or its gradient, a matmul in groups. `workers`:
  * threads of a CPU. */
 static inline int64_t kerf_workspace(enum kerf_target target, uint32_t opcode,
                                      const int64_t *attrs, int64_t workers) {

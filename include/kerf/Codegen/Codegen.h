@@ -39,7 +39,7 @@ struct CpuTarget {
   /// The features by comma, for the artifact.
   std::string featureList() const;
   /// Why a step in `precision` (as --precision) is not expected to be faster
-  /// than in f32, which is how the cpu device then computes its products. Empty
+  /// than in f32, which is how the cpu device then computes its matmuls. Empty
   /// where it is.
   std::string whyNotFaster(llvm::StringRef precision) const;
 };

@@ -14,7 +14,7 @@
 
 namespace kerf {
 
-/// `batch` products of m x k by k x n.
+/// `batch` matmuls of m x k by k x n.
 struct MatmulShape {
   double batch = 1, m = 1, n = 1, k = 1;
   /// Of routed tokens: data decides how many rows each expert has, so kernels
@@ -25,7 +25,7 @@ struct MatmulShape {
 
 /// Peak flop/s of number type `type` ("bf16"). A type that the device does not
 /// state runs as the next one that can hold it: fp8 as bf16, bf16 and f16 as
-/// each other (f16 not on a CPU), both and tf32 as f32 (an f32 product is never
+/// each other (f16 not on a CPU), both and tf32 as f32 (an f32 matmul is never
 /// taken for tf32), f64 at half of f32. Else the lowest peak stated; 0 when
 /// there is none.
 double peakOf(const Device &device, llvm::StringRef type);
@@ -33,13 +33,13 @@ double peakOf(const Device &device, llvm::StringRef type);
 /// Streaming multiprocessors of a GPU; 0 when unknown.
 double multiprocessors(const Device &device);
 
-/// Part of the device's best product rate that a shape reaches, in (0, 1]:
+/// Part of the device's best matmul rate that a shape reaches, in (0, 1]:
 /// whole tiles (128 x 128 and others, the best is taken), whole waves of tiles
 /// over the multiprocessors, and the start of each tile's loop over k. 1 on
 /// devices without a known number of multiprocessors. 4096^3 on an H100: 0.96.
 double shapeEfficiency(const Device &device, const MatmulShape &shape);
 
-/// Seconds of a product of `elementBytes`-wide numbers of type `type` ("bf16"):
+/// Seconds of a matmul of `elementBytes`-wide numbers of type `type` ("bf16"):
 /// max(flops / (peak x efficiency x shapeEfficiency), bytes / bandwidth), where
 /// each operand moves once. What is stated of the type
 /// (`Efficiency::types`, else `Efficiency::rows` and `depth`) is one more
@@ -65,7 +65,7 @@ AttentionRates attentionRatesOf(const Device &device, const Profile &profile,
 
 /// An attention, or its gradient, on one rank.
 struct AttentionWork {
-  /// Of products of scores, a causal half counted as half; backward with the
+  /// Of matmuls of scores, a causal half counted as half; backward with the
   /// scores recomputed: 2.5 times the forward.
   double flops = 0;
   double bytes = 0;     ///< that it moves
@@ -87,7 +87,7 @@ struct AttentionWork {
 constexpr double kSortedForward = 2, kSortedBackward = 4.5;
 
 /// Seconds of it. Unfused attention (`Profile::flash` false) makes all scores
-/// in plain products and pays bytes per score.
+/// in plain matmuls and pays bytes per score.
 double attentionSec(const Device &device, const Profile &profile,
                     const AttentionWork &work);
 

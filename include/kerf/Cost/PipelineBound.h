@@ -34,7 +34,7 @@ struct PipelineFacts {
          mostEnds = 0;
   /// Of all stages together at most: waits for data traffic and, in ZB-H1,
   /// weight gradients.
-  double putOffSec = 0;
+  double deferredSec = 0;
   /// Forward and backward of a stage's first chunk at least, without waits.
   double firstChunkSec = 0;
   /// What all first chunks together may lack to that.

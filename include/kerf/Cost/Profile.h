@@ -16,7 +16,7 @@ namespace kerf {
 /// Defaults are Kerf's own runtime.
 struct Profile {
   std::string name = "kerf";
-  double matmul = 1;    ///< rate of products / the device's best rate
+  double matmul = 1;    ///< rate of matmuls / the device's best rate
   double attention = 1; ///< rate of attention / the device's rate
   /// Rate of attention's gradient on GPUs / the device's, which is that of sums
   /// in any order: Kerf's are in a fixed one. Measured on an H200: 0.78 at
@@ -29,13 +29,13 @@ struct Profile {
   double ownAttentionBackward = 0.42;
   double memory = 1; ///< multiplier of bytes of row kernels
   bool flash = true; ///< attention without a buffer of scores
-  /// Row kernels are joined as the stage `fuse` does, products end in what
+  /// Row kernels are joined as the stage `fuse` does, matmuls end in what
   /// follows them and add up gradients. Else only chains of row ops are joined.
   bool fused = true;
-  double scoreBytesForward = 14;    ///< unfused: bytes moved per score
-  double scoreBytesBackward = 19;   ///< unfused: bytes moved per score
-  double layerFloorForwardSec = 0;  ///< a layer takes at least this long
-  double layerFloorBackwardSec = 0; ///< (launches from the host)
+  double scoreBytesForward = 14;  ///< unfused: bytes moved per score
+  double scoreBytesBackward = 19; ///< unfused: bytes moved per score
+  double leastForwardSec = 0;     ///< a layer takes at least this long
+  double leastBackwardSec = 0;    ///< (launches from the host)
   double tensorOverlap = 0;     ///< part of layer collectives hidden by compute
   double gradientOverlap = 0.5; ///< part of sums of gradients hidden
   double weightOverlap = 0.5;   ///< part of ZeRO-3's gathers of weights hidden
@@ -52,7 +52,7 @@ struct Profile {
   double stepSec = 0;     ///< constant per step
   double bucketBytes = 0; ///< gradients leave in buckets of this; 0: one
   /// Bytes moved per local parameter and micro-batch to add up gradients; where
-  /// products do it (`fused`), of those that kernels add: two f32 are read and
+  /// matmuls do it (`fused`), of those that kernels add: two f32 are read and
   /// one is written.
   double accumulateBytes = 12;
   /// Bytes moved per local parameter by the update.

@@ -22,7 +22,7 @@
 namespace kerf {
 
 /// `ZeroBubble` is ZB-H1 (Qi et al. 2023, arXiv 2401.10241): 1F1B whose weight
-/// gradients are put off into the bubble. `Interleaved` is Megatron's
+/// gradients are deferred into the bubble. `Interleaved` is Megatron's
 /// (Narayanan et al. 2021, arXiv 2104.04473), with `chunks` chunks per stage.
 /// Their names and facts are `kSchedules` (kerf/Support/Schedules.h), in this
 /// order; docs/adding-to-the-planner.md says what else one needs.
@@ -57,7 +57,7 @@ struct ChunkWork {
   double forwardSec = 0;
   double backwardSec =
       0; ///< input and weight gradients, recomputation included
-  double weightGradientSec = 0; ///< the part of it that may be put off
+  double weightGradientSec = 0; ///< the part of it that may be deferred
   /// Traffic on the data link of weights that the chunk reads (ZeRO-3 gathers)
   /// and of gradients that it makes. It runs layer by layer beside the chunk:
   /// a share of it (`StepWork`) costs nothing where the chunk lasts as long;
@@ -163,7 +163,7 @@ struct Task {
 /// tasks of weight gradients.
 std::vector<Task> stageOrder(const Pipelining &pipelining, int64_t stage);
 
-/// Plays the step. `work.check()` must be empty. Linear in the tasks.
+/// Simulates the step. `work.check()` must be empty. Linear in the tasks.
 Timeline simulate(const StepWork &work, bool keepEvents = false);
 
 /// Time of even stages with free sends and without traffic per micro-batch, and

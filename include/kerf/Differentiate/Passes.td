@@ -50,7 +50,7 @@ def FoldConstantsPass : Pass<"kerf-fold-constants", "::mlir::ModuleOp"> {
 def SplitRepeatPass : Pass<"kerf-split-repeat", "::mlir::ModuleOp"> {
   let summary = "Split repeats at given iterations";
   let description = [{
-    Cuts every `kerf.repeat` that contains one of the iterations `at` (not as
+    Splits every `kerf.repeat` that contains one of the iterations `at` (not as
     its first) in two, the reverse repeat of a pair with it. Stacked values are
     handed from half to half directly, gradients and updates of stacked
     parameters are split too, and sums over the iterations (gradients of shared

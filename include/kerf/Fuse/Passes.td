@@ -19,9 +19,9 @@ def JoinGroupsPass : Pass<"kerf-join-groups", "::mlir::ModuleOp"> {
   let description = [{
     `kerf.assign_slots` gives each group of sequences a table of its own. In the
     program of a rank that has all experts, rows of all groups go into one, in which
-    those of an expert lie together. For speed: products of experts work on tiles of
+    those of an expert lie together. For speed: matmuls of experts work on tiles of
     128 rows, of which an expert's last one is not full; now it has one, not one for
-    each group. Nothing changes where experts are cut among ranks, or where tables
+    each group. Nothing changes where experts are split among ranks, or where tables
     have a capacity.
   }];
 }
@@ -38,11 +38,11 @@ def FoldOffsetsPass : Pass<"kerf-fold-offsets", "::mlir::ModuleOp"> {
 }
 
 def FuseEpiloguesPass : Pass<"kerf-fuse-epilogues", "::mlir::ModuleOp"> {
-  let summary = "Let matrix products compute what follows them";
+  let summary = "Let matmuls compute what follows them";
   let description = [{
-    A tanh gelu behind a product, its gradient behind the product that makes the
+    A tanh gelu behind a matmul, its gradient behind the matmul that makes the
     gradient of its result, and the sum of the rows of a factor (the gradient of
-    a bias) become one `spmd.product` with the product, where the libraries of
+    a bias) become one `spmd.fused_matmul` with the matmul, where the libraries of
     GPUs have such a call; so does a multiplication by the units of 8-bit floats
     (`kerf.unit`). For speed: the op's values go through memory once less, and a
     launch is saved. A sum that a kernel computes beside its other work stays there.
@@ -53,18 +53,18 @@ def FuseEpiloguesPass : Pass<"kerf-fuse-epilogues", "::mlir::ModuleOp"> {
     Option<"sums", "sums", "bool", /*default=*/"true",
       "Take sums of rows, too">,
     Option<"wideScales", "wide-scales", "bool", /*default=*/"false",
-      "Scale products of wider floats, too">];
+      "Scale matmuls of wider floats, too">];
 }
 
-def PadProductsPass : Pass<"kerf-pad-products", "::mlir::ModuleOp"> {
-  let summary = "Widen the columns of products to whole lines of memory";
+def PadMatmulsPass : Pass<"kerf-pad-matmuls", "::mlir::ModuleOp"> {
+  let summary = "Widen the columns of matmuls to whole lines of memory";
   let description = [{
-    A product whose rows are no multiple of 16 bytes, such as logits over 50,257
+    A matmul whose rows are no multiple of 16 bytes, such as logits over 50,257
     words, gets more columns: its weight is padded with rows of zeros, and what
-    reads the result (a loss, its gradient, the products of that) is written for
+    reads the result (a loss, its gradient, the matmuls of that) is written for
     the wider rows. Sums, maxima and contracted dimensions see neutral values in
     the new columns; weights and their gradients keep their shape. For speed: GPUs
-    read and write 16 bytes at a time, and products on tensor cores ask for it.
+    read and write 16 bytes at a time, and matmuls on tensor cores ask for it.
     Where a reader cannot do with wider rows, nothing changes.
   }];
 }
@@ -110,7 +110,7 @@ def AbsorbMovesPass : Pass<"kerf-absorb-moves", "::mlir::ModuleOp"> {
     A slice that kernels alone read is done by each of them: it is another address.
     A concatenation computes the parts of kernels that it alone reads. For speed: a
     rotary embedding of a part of a head's channels, or a gate that is one half of a
-    product, reads and writes memory once.
+    matmul, reads and writes memory once.
   }];
 }
 

@@ -1,8 +1,9 @@
 //===- Factors.h - the iteration space of an op as named factors ----------===//
 //
 // Every parallelism is an assignment of a factor: `y[b,s,n] = sum_k x[b,s,k]
-// w[n,k]` has the factors b, s, n, k; cutting b is data parallelism, cutting n
-// or k is tensor parallelism. Planner and partitioner read only this.
+// w[n,k]` has the factors b, s, n, k; splitting b is data parallelism,
+// splitting n or k is tensor parallelism. Planner and partitioner read only
+// this.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,7 @@ namespace kerf {
 enum class Positions { Ignored = 1, Read }; // `{}` is neither
 
 /// All facts about one op's iteration space. Invariants (`verifyFactors`): one
-/// entry per operand and per result, one list per dimension, products match.
+/// entry per operand and per result, one list per dimension, matmuls match.
 struct Factors {
   explicit Factors(Positions positions) : positions(positions) {}
 

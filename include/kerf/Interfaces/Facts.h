@@ -15,8 +15,8 @@
 
 namespace kerf {
 
-/// What cutting a factor does to the results. Of a result that has the factor,
-/// each part computes its part, whatever the kind.
+/// What splitting a factor does to the results. Of a result that has the
+/// factor, each part computes its part, whatever the kind.
 enum class FactorKind {
   Parallel, ///< a result without the factor is computed whole by every part
   Sum,      ///< a result without the factor becomes a partial sum
@@ -38,6 +38,9 @@ using DimFactors = llvm::SmallVector<unsigned, 2>;
 
 /// Dimensions of one operand or result.
 using TensorFactors = llvm::SmallVector<DimFactors, 4>;
+
+/// True where `factor` is in one of the dimensions.
+bool hasFactor(const TensorFactors &dims, unsigned factor);
 
 /// A way to cut factors that otherwise must stay whole, with communication of
 /// the op's own: `ring` attention cuts query and key sequence on one axis,
@@ -83,16 +86,16 @@ struct AttentionFacts {
 /// Work of one op: facts for the cost model.
 struct OpCost {
   double matmulFlops = 0; ///< multiply and add count as two
-  /// Products inside attention, masked ones not counted; kernels reach other
-  /// rates there than in plain products.
+  /// Matmuls inside attention, masked ones not counted; kernels reach other
+  /// rates there than in plain matmuls.
   double attentionFlops = 0;
-  double vectorFlops = 0; ///< arithmetic outside products
+  double vectorFlops = 0; ///< arithmetic outside matmuls
   double bytesRead = 0;   ///< each operand once
   double bytesWritten = 0;
   /// Tables that are made on the way: in each call, and once per step.
   double tableBytes = 0, stepTableBytes = 0;
-  /// Flops of all products, those of attention included.
-  double products() const { return matmulFlops + attentionFlops; }
+  /// Flops of all matmuls, those of attention included.
+  double matmuls() const { return matmulFlops + attentionFlops; }
   bool operator==(const OpCost &) const = default;
 };
 

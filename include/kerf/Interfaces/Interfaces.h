@@ -89,7 +89,7 @@ public:
 
 /// What an op asks of a library.
 enum class LibraryCall {
-  Matmul,    ///< a contraction that is one strided product
+  Matmul,    ///< a contraction that is one strided matmul
   Attention, ///< of q, k, v
   AttentionGradient,
   GroupedMatmul,   ///< rows of experts times their weights

@@ -220,7 +220,7 @@ def VariantOpInterface : OpInterface<"VariantOpInterface"> {
         the indices of those in use, `routed` as in `#kerf.assign`. Builds ops at
         the builder's insertion point (before the copy, which is erased
         afterwards) and returns one value per result, of its local type; values of
-        results that are sums over a cut factor stay unsummed, as without
+        results that are sums over a split factor stay unsummed, as without
         variants.
       }],
       "::llvm::SmallVector<::mlir::Value>", "buildVariant",
@@ -251,7 +251,7 @@ def OptimizerRuleInterface : AttrInterface<"OptimizerRuleInterface"> {
   let methods = [
     InterfaceMethod<[{
         The state of one parameter, all of whose elements are zero before the first
-        step. `param` is the whole parameter, neither cut nor a stack of layers:
+        step. `param` is the whole parameter, neither split nor a stack of layers:
         what is kept must not depend on the layout.
       }],
       "::llvm::SmallVector<::kerf::StateTensor>", "getStates",
@@ -290,7 +290,7 @@ def OptimizerRuleInterface : AttrInterface<"OptimizerRuleInterface"> {
            "::llvm::ArrayRef<int64_t>":$part), "", "return {};">,
     InterfaceMethod<[{
         Steps that multiply a matrix x of r rows and c columns by a Gram matrix:
-        G = x x^T, then G G, then a product of such a matrix and x. 0: none.
+        G = x x^T, then G G, then a matmul of such a matrix and x. 0: none.
       }],
       "int64_t", "getGramSteps", (ins), "", "return 0;">,
   ];

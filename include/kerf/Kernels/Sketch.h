@@ -1,7 +1,7 @@
 //===- Sketch.h - kernels of a layer as plain data ------------------------===//
 //
 // What later stages make of a layer's ops, without IR: nodes that read and
-// write tensors, joined to kernels, with products' epilogues, collectives that
+// write tensors, joined to kernels, with matmuls' epilogues, collectives that
 // start early, and what lives when.
 //
 //===----------------------------------------------------------------------===//
@@ -98,7 +98,8 @@ struct Levels {
   double total() const;
 };
 
-/// What playing the nodes of a body, one after the other, does to the memory.
+/// What simulating the nodes of a body, one after the other, does to the
+/// memory.
 struct Lives {
   Levels peak;                ///< when most lives
   std::array<Levels, 3> left; ///< what outlasts the body; by `Lasts`

@@ -37,7 +37,7 @@ constexpr AxisState kRecomputed = -2; ///< recomputed in the backward pass
 constexpr AxisState kPending = -3;    ///< a sum still to be made
 /// Dimension `dim` is cut. With `outer` > 1 the dimension is outer x n x inner
 /// and n is cut: every rank has a part of each of `outer` blocks (the three
-/// thirds of a fused query-key-value product).
+/// thirds of a fused query-key-value matmul).
 inline AxisState splitAt(int dim, int64_t outer = 1) {
   return static_cast<AxisState>(1 + dim + 16 * (outer - 1));
 }
@@ -133,7 +133,7 @@ struct LayerQuery {
   bool recompute = false; ///< values may be recomputed
   bool restFree = true;   ///< weight, gradient and optimizer state may be cut
   bool anyFactor = false; ///< the tensor axis may cut the batch too
-  /// Products at the best rate, messages without latency: what is found is a
+  /// Matmuls at the best rate, messages without latency: what is found is a
   /// lower bound, linear in the micro-batch.
   bool ideal = false;
   OptionFilter filter; ///< pins; empty: everything
@@ -168,9 +168,9 @@ struct LayerCollective {
   /// Of a gradient's sum, which pieces of state alone need
   /// (`LayerPoint::denseSumSec`): what grows with bytes; else 0.
   double pieceSec = 0;
-  bool ofExperts = false;  ///< that gradient
-  bool perStep = false;    ///< else of every micro-batch
-  bool whenPutOff = false; ///< of schedules that put weight gradients off alone
+  bool ofExperts = false;    ///< that gradient
+  bool perStep = false;      ///< else of every micro-batch
+  bool whenDeferred = false; ///< of schedules that defer weight gradients alone
   int64_t times = 1; ///< one after the other: bytes of each, seconds of all
 };
 
@@ -250,8 +250,8 @@ public:
   double lowerBoundSec(const TableKey &key) override;
   double lowerBoundSavedBytes(const TableKey &key) override;
   KeptCurve lowerBoundKept(const TableKey &key) override;
-  double lowerBoundPutOffBytes(const TableKey &key) override;
-  StateFloor lowerBoundState(const TableKey &key) override;
+  double lowerBoundDeferredBytes(const TableKey &key) override;
+  StateBound lowerBoundState(const TableKey &key) override;
   int64_t solved() const override;
   /// The layout of a point of `get(key)`.
   const LayerLayout &layoutOf(const TableKey &key, const LayerPoint &point);

@@ -51,18 +51,18 @@ struct TimeParts {
 /// One layout and one recomputation point of a layer, per rank.
 struct LayerPoint {
   TimeParts forward, backward, recompute; ///< recompute is part of no other
-  double weightGradientSec = 0; ///< part of `backward` that can be put off
-  /// Collectives besides where it is: what is put off brings values into the
+  double weightGradientSec = 0; ///< part of `backward` that can be deferred
+  /// Collectives besides where it is: what is deferred brings values into the
   /// states that it needs by itself.
-  std::array<double, kInnerAxes> putOffCommSec = {};
+  std::array<double, kInnerAxes> deferredCommSec = {};
   /// And copies of the gradient that the next layer hands over, which waits.
-  double putOffCopySec = 0;
+  double deferredCopySec = 0;
   /// Part of `backward` that a larger workspace of the library would spare:
   /// gradients of attention that are too large for it are own kernels'. On more
   /// ranks they may not be.
   double workspaceSec = 0;
-  /// Part of the backward's `hiddenSec` that only what can be put off hides.
-  std::array<double, kInnerAxes> putOffHiddenSec = {};
+  /// Part of the backward's `hiddenSec` that only what can be deferred hides.
+  std::array<double, kInnerAxes> deferredHiddenSec = {};
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch
   double workBytes = 0;  ///< most that lives at once inside, saved ones aside
   double boundaryBytes = 0;         ///< handed to the next layer
@@ -76,7 +76,7 @@ struct LayerPoint {
   /// over data, context and expert ranks; experts over data and context only.
   /// Experts that all expert ranks hold whole are dense.
   double denseElements = 0, expertElements = 0;
-  /// What products of gradients take longer where they add to earlier
+  /// What matmuls of gradients take longer where they add to earlier
   /// micro-batches: all but the first.
   double addingSec = 0;
   /// Parameters of either kind; data ranks exchange each by itself. And of
@@ -90,9 +90,9 @@ struct LayerPoint {
   /// embeddings); on the same stage they count once.
   double sharedElements = 0;
   /// Of gradients that are sums over tensor ranks (norms, embeddings, what lies
-  /// as it is made) and of products in updates: once per step.
+  /// as it is made) and of matmuls in updates: once per step.
   double tensorSyncSec = 0;
-  /// Products in updates of parameters (`LayerParam::gramSteps`), once per
+  /// Matmuls in updates of parameters (`LayerParam::gramSteps`), once per
   /// step.
   double updateSec = 0;
   /// Of `tensorSyncSec`, what grows with bytes of sums that stay whole: where
@@ -148,7 +148,7 @@ using KeptCurve = std::vector<std::pair<double, double>>;
 
 /// What is known of a layer's parameters before its table is solved; per rank,
 /// tied parameters that an earlier kind holds left out.
-struct StateFloor {
+struct StateBound {
   double denseElements = 0, expertElements = 0; ///< at least; 0: unknown
   /// What holding fewer elements costs at least: (elements, dense and expert
   /// ones together; seconds of a micro-batch, forward and backward), elements
@@ -175,13 +175,13 @@ public:
   }
   /// What no point of this key can go below in elements and seconds; cheap. By
   /// default nothing is known but the seconds.
-  virtual StateFloor lowerBoundState(const TableKey &key) {
+  virtual StateBound lowerBoundState(const TableKey &key) {
     return {0, 0, {{0, lowerBoundSec(key)}}};
   }
   virtual int64_t solved() const = 0; ///< tables made so far
   /// Bytes besides that programs keep of a micro-batch where weight gradients
-  /// are put off, at least: gradients that these read. By default unknown.
-  virtual double lowerBoundPutOffBytes(const TableKey &) { return 0; }
+  /// are deferred, at least: gradients that these read. By default unknown.
+  virtual double lowerBoundDeferredBytes(const TableKey &) { return 0; }
 };
 
 } // namespace kerf

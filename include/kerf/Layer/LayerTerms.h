@@ -75,7 +75,7 @@ struct Moving {
 
 /// Which ops share a kernel: a row op with the only reader of what it makes;
 /// row ops with one space, as the stage `fuse` joins them; besides, sums of
-/// rows with products; besides, gelu with products.
+/// rows with matmuls; besides, gelu with matmuls.
 enum class KernelStyle { Chains, Joined, RowSums, Gelu };
 KernelStyle kernelStyleOf(const Profile &profile, const Device &device);
 
@@ -85,11 +85,11 @@ KernelStyle kernelStyleOf(const Profile &profile, const Device &device);
 struct KernelTraffic {
   struct Op {
     llvm::SmallVector<bool, 8> reads, writes; ///< operands, results that move
-    /// Bytes that a product moves for ops that it ends in, in parts of those of
+    /// Bytes that a matmul moves for ops that it ends in, in parts of those of
     /// its first result.
     double epilogue = 0;
-    bool inProduct = false; ///< a product ends in it
-    bool launch = false;    ///< the first op of a kernel or call
+    bool inMatmul = false; ///< a matmul ends in it
+    bool launch = false;   ///< the first op of a kernel or call
   };
   std::vector<Op> ops;
   /// Values that are in memory for somebody. An op that is recomputed reads and
@@ -103,7 +103,7 @@ bool isStrided(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> part);
 /// True when attention alone reads a value, perhaps as heads: it does so in
 /// place.
 bool isForAttention(const LayerKind &kind, int value);
-/// Element-wise and row ops without products, whose outputs a kernel that reads
+/// Element-wise and row ops without matmuls, whose outputs a kernel that reads
 /// them can make on the way.
 bool isRowOp(const LayerOp &op);
 /// True when kernels are all that reads a value, perhaps reshaped or sliced:
@@ -115,16 +115,16 @@ bool isMadeInJoin(const LayerKind &kind, int value);
 /// The parts of what is joined of several along a dimension, views of them left
 /// out; none for other ops.
 std::vector<int> partsOf(const LayerKind &kind, const LayerOp &op);
-/// The product whose result an op multiplies by a scalar that is then the
-/// product's scale, where nobody else reads the result; else null.
-const LayerOp *scaledProduct(const LayerKind &kind, const LayerOp &op);
+/// The matmul whose result an op multiplies by a scalar that is then the
+/// matmul's scale, where nobody else reads the result; else null.
+const LayerOp *scaledMatmul(const LayerKind &kind, const LayerOp &op);
 
 /// Whether an op that ranks work on together, each with a part of what both
 /// factors have, gathers it. Attention does where all keys take no more than
 /// the queries, as `buildVariant` does; else keys go round a ring.
 bool takesAllKeys(const LayerKind &kind, const LayerOp &op, int64_t ranks);
 
-/// An update by products with Gram matrices (`LayerParam::gramSteps`), on one
+/// An update by matmuls with Gram matrices (`LayerParam::gramSteps`), on one
 /// rank.
 struct GramUpdate {
   int64_t steps = 0;
@@ -135,7 +135,7 @@ struct GramUpdate {
   bool isShort() const { return other < side; }
   /// Of G, one of each matrix.
   double gramBytes() const { return batch * side * side * elementBytes; }
-  /// Of what lives at once between the products.
+  /// Of what lives at once between the matmuls.
   double workBytes() const;
 };
 
@@ -230,12 +230,12 @@ public:
   /// (`axis` -1: the layout's on all); `again`: when it is recomputed.
   OpTime timeOf(int op, const LayerLayout &layout, int axis = -1,
                 const OpOption *option = nullptr, bool again = false) const;
-  /// Seconds that a product of a gradient takes longer where it adds to the sum
+  /// Seconds that a matmul of a gradient takes longer where it adds to the sum
   /// of micro-batches, which it reads.
   double addingSec(int op, const LayerLayout &layout) const;
-  /// Seconds of a product's flops in the shape that `cuts` of its factors
+  /// Seconds of a matmul's flops in the shape that `cuts` of its factors
   /// leave, whatever it reads.
-  double productSec(int op, llvm::ArrayRef<int64_t> cuts) const;
+  double matmulSecOf(int op, llvm::ArrayRef<int64_t> cuts) const;
   /// As KERF_OP_ATTENTION has them on one of so many ranks that share its
   /// sequence, without strides.
   std::vector<int64_t> attentionAttrs(const LayerOp &op,
@@ -301,8 +301,8 @@ public:
   /// as `own` says.
   GramUpdate gramUpdate(int param, const LayerLayout &layout, int axis = -1,
                         AxisState own = kReplicated) const;
-  /// Seconds of the products, and of the sums over ranks.
-  double productSec(const GramUpdate &update) const;
+  /// Seconds of the matmuls, and of the sums over ranks.
+  double matmulSecOf(const GramUpdate &update) const;
   double sumSec(const GramUpdate &update) const;
   /// What batch dimensions are divided by before any inner axis.
   int64_t batchCut() const { return batch; }
@@ -360,8 +360,8 @@ double keptBytes(const LayerTerms &terms, const LayerLayout &layout, int value);
 bool isMaximumOfBatch(const LayerOp &op);
 
 /// Seconds of copies, per micro-batch, of the gradient of `bytes` that a layer
-/// is handed, where put-off weight gradients read it; else 0.
-double putOffCopySec(const LayerTerms &terms, double bytes);
+/// is handed, where deferred weight gradients read it; else 0.
+double deferredCopySec(const LayerTerms &terms, double bytes);
 /// Bytes by which the sum of a parameter's gradients over micro-batches is
 /// larger than in the state in which the weight rests: it lies as ops make it,
 /// so a sum over ranks is whole on each of them. `weight` and `gradient`: what
@@ -371,8 +371,8 @@ double gradientExcess(const LayerTerms &terms, int param,
                       double weight = 1, double gradient = 1);
 /// Seconds per byte of that.
 double excessPrice(const LayerQuery &query);
-/// Adds the update of a parameter by products to what a layer does once per
-/// step; returns the seconds of the products, per micro-batch.
+/// Adds the update of a parameter by matmuls to what a layer does once per
+/// step; returns the seconds of the matmuls, per micro-batch.
 double addGramUpdate(const LayerTerms &terms, const LayerLayout &layout,
                      int param, LayerPoint &point,
                      std::vector<LayerCollective> *account);

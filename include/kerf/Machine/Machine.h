@@ -30,11 +30,11 @@ struct TypeEfficiency {
   /// Start of a row of attention: it takes as long as if it saw so many keys
   /// more.
   double attentionKeys = 0;
-  /// Part of the device's best product rate by rows of the result, ascending,
+  /// Part of the device's best matmul rate by rows of the result, ascending,
   /// in (0, 1]; between them the logarithms are interpolated. The last part is
   /// the largest, and more rows never take less time. Empty: 1.
   std::vector<std::pair<int64_t, double>> rows;
-  /// Start of a product's sums: they take as long as if they were this much
+  /// Start of a matmul's sums: they take as long as if they were this much
   /// longer.
   double depth = 0;
 
@@ -97,7 +97,7 @@ struct Device {
   double connectionBytes = 0;
   double memoryBytesPerSec = 0;
   /// Dense flop/s by number type: "bf16", "f16", "tf32", "f32", "fp8", "f64".
-  /// At least one; a type that is missing is one without fast products.
+  /// At least one; a type that is missing is one without fast matmuls.
   std::map<std::string, double> peak;
   Efficiency efficiency;
   double launchSec = 0; ///< of one kernel when launches are not hidden; 0: none

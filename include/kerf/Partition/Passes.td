@@ -8,7 +8,7 @@ include "mlir/Pass/PassBase.td"
 def OrderContextPass : Pass<"kerf-order-context", "::mlir::ModuleOp"> {
   let summary = "Order sequences so that causal ranks have equal work";
   let description = [{
-    Where a plan cuts causal attention along the sequence, the model's inputs and
+    Where a plan splits causal attention along the sequence, the model's inputs and
     the ops that read positions get the order `#kerf.zigzag`, of which every
     contiguous part has the same work. Nothing changes where the plan says
     `cp_order = "plain"`; or where an op depends on the order of its rows (dropping
@@ -30,7 +30,7 @@ def InsertExpertLoadsPass : Pass<"kerf-insert-expert-loads", "::mlir::ModuleOp">
 def SplitShardAxisPass : Pass<"kerf-split-shard-axis", "::mlir::ModuleOp"> {
   let summary = "Give the ranks that share state axes of their own";
   let description = [{
-    A plan may cut state over a part of the data ranks (`shard_group`). Groups of
+    A plan may shard state over a part of the data ranks (`shard_group`). Groups of
     ranks are made of whole axes of the mesh, so the axis that the group ends in
     becomes two: `dp = 8` with a group of 2 is `dp = 4, dp.shard = 2`. Ranks keep
     their numbers. Needed for correctness before `kerf-partition`.
@@ -57,7 +57,7 @@ def VerifyPartitionedPass : Pass<"kerf-verify-partitioned", "::mlir::ModuleOp"> 
     No `kerf.model` is left; every parameter that functions read or update is
     declared, with this local type; every op on tensors stands in a function.
 
-    With `follow-ranks` also: every value is, over each axis, the same, cut or a sum
+    With `follow-ranks` also: every value is, over each axis, the same, split or a sum
     as its readers need it. This is worked out from the declarations and the ops,
     not from the plan. It refuses a few sound programs, so kerfc asks it only where
     a value of a step turned out wrong.

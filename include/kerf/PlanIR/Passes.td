@@ -9,8 +9,8 @@ def LoadPlanPass : Pass<"kerf-load-plan", "::mlir::ModuleOp"> {
   let summary = "Put a plan from a JSON file on the models";
   let description = [{
     Sets `plan` and the `kerf.assign` of the ops that the file's rules match
-    (`kerf/PlanIR/PlanFile.h` describes the format). A product with a bias whose sum
-    is cut adds the bias afterwards. Refuses unknown fields, axes and factors, sizes
+    (`kerf/PlanIR/PlanFile.h` describes the format). A matmul with a bias whose sum
+    is split adds the bias afterwards. Refuses unknown fields, axes and factors, sizes
     that do not divide, and rules that match nothing, with line and column.
   }];
   let options = [
@@ -43,7 +43,7 @@ def VerifyPlanPass : Pass<"kerf-verify-plan", "::mlir::ModuleOp"> {
   let summary = "Check the contract of plan";
   let description = [{
     Every model has a plan, and every value a layout: factors and axes exist, sizes
-    divide, whole factors are not cut, sums arrive where they may, reads of a
+    divide, whole factors are not split, sums arrive where they may, reads of a
     parameter agree, and no value is needed by another micro-batch than its own.
   }];
 }

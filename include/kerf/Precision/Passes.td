@@ -22,15 +22,15 @@ def PrecisionPass : Pass<"kerf-precision", "::mlir::ModuleOp"> {
   ];
 }
 
-def QuantizeProductsPass : Pass<"kerf-quantize-products", "::mlir::ModuleOp"> {
+def QuantizeMatmulsPass : Pass<"kerf-quantize-matmuls", "::mlir::ModuleOp"> {
   let summary = "Multiply weights of layers in 8-bit floats";
   let description = [{
-    Products of activations with weights in repeated layers, and the two products of
+    Matmuls of activations with weights in repeated layers, and the two matmuls of
     their gradients, get operands of 8 bits: `f8E4M3FN`, and `f8E5M2` for the
     gradients of activations. An operand is divided by its `unit` first, a power of
     two; the result is multiplied by both units. The contracted dimensions lie last in memory, as tensor cores want them.
 
-    Left alone are attention, the router, experts, embeddings, the head, products
+    Left alone are attention, the router, experts, embeddings, the head, matmuls
     with results of f32 in the forward pass, and what is no multiple of 16 in any of
     its sizes.
 
@@ -38,15 +38,15 @@ def QuantizeProductsPass : Pass<"kerf-quantize-products", "::mlir::ModuleOp"> {
   }];
 }
 
-def WidenProductsPass : Pass<"kerf-widen-products", "::mlir::ModuleOp"> {
+def WidenMatmulsPass : Pass<"kerf-widen-matmuls", "::mlir::ModuleOp"> {
   let summary = "Multiply 8-bit floats as bf16 where the device cannot";
   let description = [{
-    bf16 has every number of both 8-bit types, so that the products are the same.
-    Concerns products whose local sizes are no multiples of 16, which cuBLASLt does not
-    take; with `all` every product.
+    bf16 has every number of both 8-bit types, so that the matmuls are the same.
+    Concerns matmuls whose local sizes are no multiples of 16, which cuBLASLt does not
+    take; with `all` every matmul.
   }];
   let options = [
-    Option<"all", "all", "bool", "false", "the device has no products of 8-bit floats">,
+    Option<"all", "all", "bool", "false", "the device has no matmuls of 8-bit floats">,
   ];
 }
 

@@ -10,7 +10,7 @@ def RaisePass : Pass<"kerf-raise", "::mlir::ModuleOp"> {
   let description = [{
     Graphs that come from other tools spell layers out. Norms, rotary
     embeddings, attention with its mask, activations, gates, biases and the
-    loss over rows become the ops of the dialect that stages plan, cut and fuse
+    loss over rows become the ops of the dialect that stages plan, split and fuse
     best. What is not recognized stays as it is. A remark at each model counts
     what was found.
   }];

@@ -243,7 +243,7 @@ struct TimePart {
   double peak = 0;            ///< flop/s of all ranks' devices together
   double mfu = 0;             ///< modelFlops / (stepSec x peak)
   double hfu = 0;             ///< with recomputed flops
-  /// Step of devices that reach their best rate of products and never wait /
+  /// Step of devices that reach their best rate of matmuls and never wait /
   /// this step.
   double ofIdeal = 0;
   /// Bytes sent per rank / flops per rank: link time x bandwidth, so latencies

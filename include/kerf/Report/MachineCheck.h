@@ -18,7 +18,7 @@ namespace kerf {
 
 /// What one rank does, while its neighbours do the same.
 struct MachineFigure {
-  std::string name; ///< "products bf16", "all_reduce 64 MiB"
+  std::string name; ///< "matmuls bf16", "all_reduce 64 MiB"
   std::string unit; ///< of a rate: "FLOP/s", "B/s", or "B"; "": seconds
   double described = 0, measured = 0;
   /// What is measured / what is described, of seconds the other way round:

@@ -151,7 +151,7 @@ struct LayerPrice {
   ParamTraffic dense, expert, whole; ///< as `Pricing` has their ranks
   int gathers = 2;                   ///< for a micro-batch (`gathersOf`)
   double tensorSyncSec = 0;          ///< once per step
-  double updateSec = 0;              ///< products of updates, once per step
+  double updateSec = 0;              ///< matmuls of updates, once per step
   int forwardMaxima = 0, backwardMaxima = 0; ///< as `LayerPoint` has them
   double stateBytes() const {
     return weights + masters + gradients + optimizer;
@@ -190,7 +190,7 @@ double tiedSec(const SearchProblem &problem, const OuterChoice &outer,
                double bytes);
 
 /// Bytes that a micro-batch moves per trained element to add up its gradient.
-/// Programs add in the product that makes it (`Profile::fused`), but for cut
+/// Programs add in the matmul that makes it (`Profile::fused`), but for cut
 /// ones (ZeRO 2 and 3) and tables of an embedding.
 double accumulatedBytes(const Profile &profile, int64_t microBatches,
                         bool isCut, bool isEmbedding);

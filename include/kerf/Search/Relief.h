@@ -7,10 +7,10 @@
 
 namespace kerf {
 
-/// Tables that one relief may solve, and heads that it looks at where none
+/// Tables that one relief may solve, and nodes that it looks at where none
 /// fits.
 inline constexpr double kReliefTables = 60;
-inline constexpr int64_t kReliefHeads = 5000;
+inline constexpr int64_t kReliefNodes = 5000;
 
 } // namespace kerf
 

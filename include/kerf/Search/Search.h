@@ -2,7 +2,7 @@
 //
 // Plain data in, plain data out; the layers are known only as tables. Best
 // first branch and bound; the result is a certificate: how large the space was,
-// what was cut off by memory and by bound, the best plan and the bound.
+// what was pruned by memory and by bound, the best plan and the bound.
 //
 //===----------------------------------------------------------------------===//
 
@@ -83,7 +83,7 @@ struct OuterChoice {
   /// Whether sums of gradients over data ranks, made once per step, may run
   /// beside the last backward pass. In a pipeline the stages before wait for
   /// that pass, one after the other, for all of their sums; behind it these are
-  /// made while a stage would be idle. Weight gradients that are put off hold
+  /// made while a stage would be idle. Weight gradients that are deferred hold
   /// up nobody.
   bool sumsBesideBackward() const {
     return pp == 1 || splitsWeightGradient(schedule);
@@ -144,13 +144,13 @@ struct PlacedStage {
 /// else lies there. With n micro-batches held of a chunk, an arena has at least
 /// the sum of all `rest` and n x `kept`, n x the least `once` for each chunk,
 /// and `work` of one layer (or of embedding or head): of each, and so of the
-/// largest, but of an unknown layer where the schedule puts off weight
+/// largest, but of an unknown layer where the schedule defers weight
 /// gradients, ends by chunk (`OuterChoice`) or a stage has one micro-batch at a
 /// time, for then what was kept goes as the backward pass proceeds. Bytes.
 struct LayerBytes {
   double rest = 0; ///< weights, sums of gradients, state
   double kept = 0; ///< of a micro-batch, from forward to backward
-  /// Of a schedule that puts weight gradients off: from forward to these, and
+  /// Of a schedule that defers weight gradients: from forward to these, and
   /// from backward to these. `HeldParts` has the micro-batches of each.
   double late = 0, handed = 0;
   double once = 0; ///< as `kept`, but once for all layers of a chunk
@@ -195,10 +195,10 @@ struct Certificate {
   double space = 0; ///< outer choices; stages and points of layers aside
   /// Ways in which an outer choice cuts equal layers into chunks, at most.
   double splits = 1;
-  int64_t heads = 0; ///< combinations of degrees, micro-batch, order
-  int64_t cutByMemory = 0, cutByBound = 0, illegal = 0; ///< of the heads
-  int64_t leftOut = 0;   ///< heads whose tables the budget did not allow
-  int64_t evaluated = 0; ///< leaves
+  int64_t nodes = 0; ///< combinations of degrees, micro-batch, order
+  int64_t prunedByMemory = 0, prunedByBound = 0, illegal = 0; ///< of the nodes
+  int64_t leftOut = 0;   ///< nodes whose tables the budget did not allow
+  int64_t evaluated = 0; ///< candidate plans
   int64_t tablesSolved = 0, tablesBounded = 0;
   double bestSec = 0, boundSec = 0; ///< boundSec <= bestSec
   bool complete = false;  ///< nothing is left whose bound is below the best
@@ -251,7 +251,7 @@ struct SearchProblem {
   int64_t maxTensor = 1, maxContext = 1, maxExpert = 1; ///< useful sizes
   Pins pins;
   double budget = 600; ///< what tables that are solved may cost (`tableCost`)
-  /// Heads whose memory is bounded before a search that found no plan that fits
+  /// Nodes whose memory is bounded before a search that found no plan that fits
   /// gives up.
   int64_t hopeless = std::numeric_limits<int64_t>::max();
   bool prove = false; ///< spend whatever is needed
@@ -275,7 +275,7 @@ struct SearchProblem {
   /// With `measure`: what programs need for the layers of a plan, by kind
   /// (empty for those that are not asked for) and point, given all points that
   /// its layers may take. `measure` of such a plan is never below
-  /// (`ProgramFloors`).
+  /// (`ProgramBounds`).
   using MeasureLayers = std::function<std::vector<std::vector<LayerBytes>>(
       const OuterChoice &,
       const std::vector<std::vector<const LayerPoint *>> &)>;
@@ -304,10 +304,10 @@ struct SearchResult {
 /// The best plan; deterministic. `problem.check()` must be empty.
 SearchResult search(const SearchProblem &problem);
 
-/// What the search knows of a head (degrees, micro-batches and order of axes of
-/// `head`) before its tables are solved: seconds that no plan of it can go
+/// What the search knows of a node (degrees, micro-batches and order of axes of
+/// `node`) before its tables are solved: seconds that no plan of it can go
 /// below; infinite when none fits.
-double headBoundSec(const SearchProblem &problem, const OuterChoice &head);
+double nodeBoundSec(const SearchProblem &problem, const OuterChoice &node);
 
 /// Everything tried, for small problems; judges `search`.
 SearchResult searchExhaustively(const SearchProblem &problem);

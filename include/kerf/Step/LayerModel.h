@@ -61,9 +61,9 @@ struct LayerOp {
   llvm::SmallVector<unsigned, 2> linearOperands;
   bool jointly = false;
   llvm::SmallVector<FactorVariant, 1> variants;
-  /// Moves rows as data decides (dispatch, combine, grouped products).
+  /// Moves rows as data decides (dispatch, combine, grouped matmuls).
   llvm::SmallVector<FactorMap, 1> maps;
-  std::string type; ///< number type of its products: "bf16"
+  std::string type; ///< number type of its matmuls: "bf16"
   OpCost work;      ///< of the whole op
   /// Of a table that our programs write and read besides.
   double tableBytes = 0;
@@ -79,13 +79,13 @@ struct LayerOp {
   bool view = false;        ///< moves nothing
   /// Reads where elements are in the whole tensor: parts of blocks do not say.
   bool readsPositions = false;
-  /// A weight gradient that zero-bubble schedules make later (`findPutOff`).
-  bool isPutOff = false;
+  /// A weight gradient that zero-bubble schedules make later (`findDeferred`).
+  bool isDeferred = false;
   /// Our programs run it in loops that no other op can share: halves of rows
   /// change places (rope), or one number comes of a whole tensor (unit).
   bool ownLoops = false;
   bool alone = false; ///< brings its own kernel, which joins no other
-  bool tanh = false;  ///< a gelu, or its gradient, that products can end in
+  bool tanh = false;  ///< a gelu, or its gradient, that matmuls can end in
   /// Matmuls of routed tokens.
   bool isGrouped() const { return work.matmulFlops > 0 && !maps.empty(); }
   bool operator==(const LayerOp &) const = default;
@@ -147,7 +147,7 @@ struct StepModel {
   int64_t batch = 0;    ///< sequences of one step
   int64_t sequence = 0; ///< tokens of a sequence
   int64_t vocabulary = 0;
-  std::string type; ///< number type of products
+  std::string type; ///< number type of matmuls
   std::vector<LayerKind> kinds;
   std::vector<LayerRun> runs;
   /// Room for rows that ranks of experts exchange, in even shares; 0: such rows

@@ -1,9 +1,9 @@
 //===- StepFile.h - steps as JSON -----------------------------------------===//
 //
 // A step without its model: what the planner knows of it (LayerModel.h), so
-// that a search can be saved, compared and made again where the model is not.
+// that a search can be saved, compared and replayed where the model is not.
 //
-//   {"kerf_step": 1, "name": "llama", "batch": 64, "sequence": 256,
+//   {"kerf_step": 2, "name": "llama", "batch": 64, "sequence": 256,
 //    "kinds": [{"name": "layer", "values": [...], "ops": [...], ...}],
 //    "runs": [{"kind": 1, "count": 4, "repeat": 0}], ...}
 //

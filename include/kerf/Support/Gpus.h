@@ -36,9 +36,9 @@ std::string listCompiledGpus();
 /// True for GPUs that round to and multiply 8-bit floats: from Ada on.
 inline bool hasFloat8(llvm::StringRef arch) { return capabilityOf(arch) >= 89; }
 
-/// True for GPUs whose products end in gelu: from Hopper on. llm.c found it
+/// True for GPUs whose matmuls end in gelu: from Hopper on. llm.c found it
 /// slower than a kernel on Ampere and Ada.
-inline bool hasGeluProducts(llvm::StringRef arch) {
+inline bool hasGeluMatmuls(llvm::StringRef arch) {
   return capabilityOf(arch) >= 90;
 }
 

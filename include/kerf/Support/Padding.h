@@ -1,6 +1,6 @@
 //===- Padding.h - how wide padded rows are -------------------------------===//
 //
-// GPUs read and write 16 bytes at a time, and products on tensor cores ask for
+// GPUs read and write 16 bytes at a time, and matmuls on tensor cores ask for
 // rows that are multiples of that. 50,257 columns of bf16 are none; PyTorch's
 // users give such a model 50,304 words by hand. Fuse pads programs by this
 // rule, and whoever estimates their memory must know it.
@@ -14,7 +14,7 @@
 
 namespace kerf {
 
-/// Name of the attribute of a product that was widened: how many of its
+/// Name of the attribute of a matmul that was widened: how many of its
 /// elements in how many mean something (`[50257, 50304]`), for counts of flops.
 inline constexpr char kPaddedAttrName[] = "spmd.padded";
 

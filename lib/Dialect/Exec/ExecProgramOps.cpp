@@ -193,7 +193,7 @@ static LogicalResult verifyPieces(exec::ParamOp param) {
         [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
     if (!isa<StringAttr>(axis) || isCut)
       return param.emitOpError()
-             << "expected 'state' over names of axes that cut no dimension, "
+             << "expected 'state' over names of axes that split no dimension, "
                 "found "
              << axis;
   }

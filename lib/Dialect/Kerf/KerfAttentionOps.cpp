@@ -256,7 +256,7 @@ Factors AttentionBackwardOp::getFactors() {
   f.facts.results = {f.query(), f.key(), f.value()};
   f.facts.linearOperands = {static_cast<unsigned>(getNumOperands() - 1)}; // dy
   // Cutting queries or the heads of a group leaves partial dk and dv; cutting
-  // the value channels leaves partial products in dq and dk.
+  // the value channels leaves partial sums in dq and dk.
   for (unsigned summed : {f.q, f.r, f.e})
     if (f.facts.factors[summed].kind != FactorKind::Whole)
       f.facts.factors[summed].kind = FactorKind::Sum;
@@ -275,7 +275,7 @@ template <typename Op> static double visiblePairs(Op op) {
   return queries * window - window * (window - 1) / 2;
 }
 
-/// Cost with `products` matmuls over the visible scores.
+/// Cost with `matmuls` matmuls over the visible scores.
 template <typename Op>
 static OpCost attentionCost(Op op, double overD, double overE) {
   llvm::ArrayRef<int64_t> q = typeOf(op.getQ()).getShape();
@@ -289,7 +289,7 @@ static OpCost attentionCost(Op op, double overD, double overE) {
 
 OpCost AttentionOp::getCost() { return attentionCost(*this, 1, 1); }
 
-/// Five products: the scores again, dv, dp, dq, dk.
+/// Five matmuls: the scores again, dv, dp, dq, dk.
 OpCost AttentionBackwardOp::getCost() { return attentionCost(*this, 3, 2); }
 
 //===----------------------------------------------------------------------===//
@@ -374,8 +374,8 @@ template <typename Op> static Scores buildScores(PlainBuilder &p, Op op) {
   s.q = p.reshape(p.widen(op.getQ()), {q[0], q[1], groups, heads, q[3]});
   s.k = p.widen(op.getK());
   s.v = p.widen(op.getV());
-  Value products = p.einsum("bqgrd,bkgd->bgrqk", s.q, s.k);
-  s.scaled = buildCapped(p, op, p.mul(products, scaleOf(op)));
+  Value matmuls = p.einsum("bqgrd,bkgd->bgrqk", s.q, s.k);
+  s.scaled = buildCapped(p, op, p.mul(matmuls, scaleOf(op)));
   s.visible = buildVisible(p, op, s.shape);
   s.dropFactor = buildDropFactor(p, op, s);
   return s;

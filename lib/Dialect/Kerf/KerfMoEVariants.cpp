@@ -146,7 +146,7 @@ Values CombineWeightGradientOp::buildVariant(CollectiveBuilder &collectives,
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 // Where rows lie with their experts in room for all, they come first in each

@@ -94,11 +94,11 @@ LogicalResult LinearOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   return success();
 }
 
-/// Factors of a product summed over k. Each part of the sum would add the bias,
+/// Factors of a matmul summed over k. Each part of the sum would add the bias,
 /// so with a bias k is cut only by adding it after the sum.
-static Factors productFactors(Operation *op,
-                              llvm::SmallVector<std::string> operands,
-                              const std::string &result, Value bias) {
+static Factors matmulFactors(Operation *op,
+                             llvm::SmallVector<std::string> operands,
+                             const std::string &result, Value bias) {
   if (bias)
     operands.push_back("n");
   Factors facts = labelledFactors(op, Positions::Ignored, operands, {result},
@@ -117,8 +117,8 @@ LibraryCall LinearOp::getLibraryCall() { return LibraryCall::Matmul; }
 
 Factors LinearOp::getFactors() {
   std::string rows = rowLabels(getX());
-  return productFactors(*this, {rows + "k", getTransposed() ? "kn" : "nk"},
-                        rows + "n", getBias());
+  return matmulFactors(*this, {rows + "k", getTransposed() ? "kn" : "nk"},
+                       rows + "n", getBias());
 }
 
 OpCost LinearOp::getCost() {
@@ -155,8 +155,8 @@ LibraryCall MatmulOp::getLibraryCall() { return LibraryCall::Matmul; }
 
 Factors MatmulOp::getFactors() {
   std::string batch = leadingLabels(typeOf(getLhs()).getRank() - 2);
-  return productFactors(*this, {batch + "mk", batch + "kn"}, batch + "mn",
-                        getBias());
+  return matmulFactors(*this, {batch + "mk", batch + "kn"}, batch + "mn",
+                       getBias());
 }
 
 OpCost MatmulOp::getCost() {

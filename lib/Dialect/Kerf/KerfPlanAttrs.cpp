@@ -270,7 +270,7 @@ std::string PlanAttr::checkDefer(int64_t defer, llvm::StringRef schedule) {
 std::string PlanAttr::checkZero(int64_t zero) {
   if (zero >= 0 && zero <= 3)
     return "";
-  return "expected zero 0 (nothing cut), 1 (optimizer state), 2 (gradients "
+  return "expected zero 0 (nothing sharded), 1 (optimizer state), 2 (gradients "
          "too) or 3 (weights too), found " +
          std::to_string(zero);
 }

@@ -1,7 +1,7 @@
-//===- MatmulForm.cpp - contractions as strided matrix products -----------===//
+//===- MatmulForm.cpp - contractions as strided matmuls -------------------===//
 //
 // The dimensions of a contraction fall into four classes by where their factor
-// occurs: batch (a, b, c), m (a, c), n (b, c), k (a, b). It is one product when
+// occurs: batch (a, b, c), m (a, c), n (b, c), k (a, b). It is one matmul when
 // the dimensions of each class merge into one, with one stride, in each tensor.
 //
 //   bsk,nk->bsn: m = {b, s}, n = {n}, k = {k}; dense x merges b and s.
@@ -144,7 +144,7 @@ std::optional<MatmulForm> kerf::getMatmulForm(Operation *op,
     return std::nullopt;
   std::optional<MatmulForm> form = formOf(factors, *lhs, *rhs, *out);
   unsigned first = 0;
-  // The transposed product, where the columns come from the first operand.
+  // The transposed matmul, where the columns come from the first operand.
   if (!form) {
     form = formOf(factors, *rhs, *lhs, *out);
     first = 1;

@@ -1,4 +1,4 @@
-//===- ModelFlops.cpp - the products that a training step asks for --------===//
+//===- ModelFlops.cpp - the matmuls that a training step asks for ---------===//
 
 #include "kerf/Dialect/Kerf/ModelFlops.h"
 
@@ -33,12 +33,12 @@ double kerf::countModelFlops(ModelOp model) {
     if (isRecomputed(op) || isUpdate)
       return;
     OpCost cost = op.getCost();
-    // Kernels make the scores again, a fifth product.
+    // Kernels make the scores again, a fifth matmul.
     if (phase && !isForward(op))
       cost.attentionFlops =
           std::min(cost.attentionFlops, 2 * forward.lookup(phase.getOp()));
     auto repeat = op->getParentOfType<RepeatOp>();
-    flops += cost.products() * (repeat ? repeat.getCount() : 1);
+    flops += cost.matmuls() * (repeat ? repeat.getCount() : 1);
   });
   return flops;
 }

@@ -3,7 +3,7 @@
 // Problem: the momentum x, with its singular values replaced by numbers near 1.
 // Idea: an odd polynomial of x, a x + b G x + c G G x with G = x x^T, maps each
 // singular value by itself; repeated, it brings all from (0, 1] near 1.
-// Steps, for the side of G whose products sum over the other dimension:
+// Steps, for the side of G whose matmuls sum over the other dimension:
 //   G = x x^T (summed over ranks), P = a I + b G + c G G, x <- P x;
 // or, of a part that is shorter than G,
 //   x <- a x + G (b x + c G x).
@@ -37,24 +37,24 @@ struct Orthogonalization {
   Orthogonalization(PlainBuilder &p, UpdateSums &sums, MuonAttr rule,
                     llvm::ArrayRef<int64_t> part);
 
-  Value product(llvm::StringRef a, llvm::StringRef b, Value x, Value y) {
+  Value matmul(llvm::StringRef a, llvm::StringRef b, Value x, Value y) {
     std::string equation =
         stack + a.str() + "," + stack + b.str() + "->" + stack + "mn";
     return p.einsum(equation, x, y);
   }
   /// G of all ranks.
   Value gram(Value x) {
-    Value own = onRows ? product("mk", "nk", x, x) : product("km", "kn", x, x);
+    Value own = onRows ? matmul("mk", "nk", x, x) : matmul("km", "kn", x, x);
     return sums.total(own, {onRows ? 1 : 2});
   }
   /// A number of each matrix, to all elements.
   Value spread(Value x, llvm::ArrayRef<int64_t> shape) {
     return p.broadcast(x, dimRange(0, int64_t(stack.size())), shape);
   }
-  /// The product of G, or of what is made of it, and x.
+  /// The matmul of G, or of what is made of it, and x.
   Value apply(Value factor, Value x) {
-    return onRows ? product("mk", "kn", factor, x)
-                  : product("mk", "kn", x, factor);
+    return onRows ? matmul("mk", "kn", factor, x)
+                  : matmul("mk", "kn", x, factor);
   }
   Value identity(RankedTensorType type);
   Value scaleOf(Value gram);
@@ -109,7 +109,7 @@ Value Orthogonalization::step(Value x, bool isFirst) {
         p.add(p.mul(x, rule.getB()), p.mul(apply(gram, x), rule.getC()));
     return scaled(p.add(p.mul(x, rule.getA()), apply(gram, sum)));
   }
-  Value square = product("mk", "kn", gram, gram);
+  Value square = matmul("mk", "kn", gram, gram);
   Value sum = p.add(p.mul(gram, rule.getB()), p.mul(square, rule.getC()));
   return apply(scaled(p.add(sum, p.mul(identity(type), rule.getA()))), x);
 }
@@ -118,7 +118,7 @@ Value Orthogonalization::step(Value x, bool isFirst) {
 // The rule
 //===----------------------------------------------------------------------===//
 
-/// Products are of whole rows or columns.
+/// Matmuls are of whole rows or columns.
 bool MuonAttr::mixesElements() const { return true; }
 
 int64_t MuonAttr::getGramSteps() const { return getSteps(); }
@@ -129,7 +129,7 @@ llvm::StringRef MuonAttr::misfit(RankedTensorType param,
     return "matrices and stacks of them";
   auto whole = param.getShape().take_back(2), own = part.take_back(2);
   if (own[0] != whole[0] && own[1] != whole[1])
-    return "matrices that are cut along one dimension";
+    return "matrices that are split along one dimension";
   return "";
 }
 

@@ -10,9 +10,9 @@ template <typename Op> static Operation *split(Op op) {
   if (!bias)
     return nullptr;
   OpBuilder builder(op);
-  auto product = cast<Op>(builder.clone(*op.getOperation()));
-  product.getBiasMutable().clear();
-  Value result = product->getResult(0);
+  auto matmul = cast<Op>(builder.clone(*op.getOperation()));
+  matmul.getBiasMutable().clear();
+  Value result = matmul->getResult(0);
   PlainBuilder p{builder, op.getLoc()};
   llvm::ArrayRef<int64_t> shape = typeOf(result).getShape();
   Value added =
@@ -24,7 +24,7 @@ template <typename Op> static Operation *split(Op op) {
   }
   op->getResult(0).replaceAllUsesWith(sum);
   op.erase();
-  return product;
+  return matmul;
 }
 
 Operation *kerf::splitBias(Operation *op) {
@@ -35,36 +35,36 @@ Operation *kerf::splitBias(Operation *op) {
   return nullptr;
 }
 
-/// The addition that `split` made of a product's bias; null: there is none.
-static AddOp additionAfter(Operation *product) {
-  Value sum = product->getResult(0);
-  auto isOfProduct = [&](Operation *op) {
-    return op && getPhase(op) && getPhase(op) == getPhase(product);
+/// The addition that `split` made of a matmul's bias; null: there is none.
+static AddOp additionAfter(Operation *matmul) {
+  Value sum = matmul->getResult(0);
+  auto isOfMatmul = [&](Operation *op) {
+    return op && getPhase(op) && getPhase(op) == getPhase(matmul);
   };
   AddOp add = sum.hasOneUse() ? dyn_cast<AddOp>(*sum.user_begin()) : AddOp();
-  if (!isOfProduct(add) || add.getLhs() != sum)
+  if (!isOfMatmul(add) || add.getLhs() != sum)
     return {};
   auto spread = add.getRhs().getDefiningOp<BroadcastOp>();
-  return isOfProduct(spread) && spread->hasOneUse() ? add : AddOp();
+  return isOfMatmul(spread) && spread->hasOneUse() ? add : AddOp();
 }
 
-template <typename Op> static bool merge(Op product) {
-  AddOp add = product.getBias() ? AddOp() : additionAfter(product);
+template <typename Op> static bool merge(Op matmul) {
+  AddOp add = matmul.getBias() ? AddOp() : additionAfter(matmul);
   if (!add)
     return false;
   auto spread = add.getRhs().getDefiningOp<BroadcastOp>();
-  product->moveBefore(add);
-  product.getBiasMutable().assign(spread.getX());
-  add.getResult().replaceAllUsesWith(product->getResult(0));
+  matmul->moveBefore(add);
+  matmul.getBiasMutable().assign(spread.getX());
+  add.getResult().replaceAllUsesWith(matmul->getResult(0));
   add.erase();
   spread.erase();
   return true;
 }
 
-bool kerf::mergeBias(Operation *product) {
-  if (auto linear = dyn_cast<LinearOp>(product))
+bool kerf::mergeBias(Operation *matmul) {
+  if (auto linear = dyn_cast<LinearOp>(matmul))
     return merge(linear);
-  if (auto matmul = dyn_cast<MatmulOp>(product))
-    return merge(matmul);
+  if (auto plain = dyn_cast<MatmulOp>(matmul))
+    return merge(plain);
   return false;
 }

@@ -182,7 +182,7 @@ static LogicalResult verifyCut(Operation *op, Type globalType, ArrayAttr cut,
     llvm::append_range(all, axes);
     int64_t parts = program.getAxesSize(axes);
     if (parts != 0 && size % parts != 0)
-      return op->emitOpError() << "cuts a dimension of " << size << " into "
+      return op->emitOpError() << "splits a dimension of " << size << " into "
                                << parts << " parts, which does not divide it";
     shape.push_back(parts == 0 ? 0 : size / parts);
   }
@@ -269,7 +269,7 @@ static LogicalResult verifyPieces(spmd::ParamOp param) {
     for (Attribute axis : list)
       if (llvm::is_contained(axes, axis))
         return param.emitOpError() << "rests in pieces over " << axis
-                                   << ", which cuts a dimension already";
+                                   << ", which splits a dimension already";
   return success();
 }
 
@@ -300,7 +300,7 @@ static LogicalResult verifyGranule(spmd::ParamOp param) {
   if (size % granule == 0)
     return success();
   return param.emitOpError()
-         << "\"" << param.getName() << "\" is cut into " << size
+         << "\"" << param.getName() << "\" is split into " << size
          << " neighbours of its last dimension, which are no whole blocks of "
          << granule << " of its optimizer state; choose a smaller block";
 }

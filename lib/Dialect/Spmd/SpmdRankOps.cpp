@@ -298,12 +298,12 @@ static void printRegionOp(OpAsmPrinter &p, Operation *op) {
 static LogicalResult verifyRegionOp(Operation *op) {
   Block &block = op->getRegion(0).front();
   if (!llvm::equal(block.getArgumentTypes(),
-                   op->getOperandTypes())) // fused_c1 product_c1
+                   op->getOperandTypes())) // fused_c1 fused_matmul_c1
     return op->emitOpError("expected a body that takes the operands");
   auto yield =
       block.empty() ? spmd::YieldOp() : dyn_cast<spmd::YieldOp>(block.back());
   if (!yield || !llvm::equal(yield.getValues().getTypes(),
-                             op->getResultTypes())) // fused_c2 product_c2
+                             op->getResultTypes())) // fused_c2 fused_matmul_c2
     return op->emitOpError("expected a 'spmd.yield' of the results' types at "
                            "the end of its body");
   return success();
@@ -318,14 +318,14 @@ void FusedOp::print(OpAsmPrinter &p) { printRegionOp(p, *this); }
 LogicalResult FusedOp::verifyRegions() { return verifyRegionOp(*this); }
 
 //===----------------------------------------------------------------------===//
-// product
+// matmul
 //===----------------------------------------------------------------------===//
 
-ParseResult ProductOp::parse(OpAsmParser &parser, OperationState &result) {
+ParseResult FusedMatmulOp::parse(OpAsmParser &parser, OperationState &result) {
   return parseRegionOp(parser, result);
 }
 
-void ProductOp::print(OpAsmPrinter &p) { printRegionOp(p, *this); }
+void FusedMatmulOp::print(OpAsmPrinter &p) { printRegionOp(p, *this); }
 
 /// What a sum adds, before a cast.
 static Value summedBy(ReduceOp reduce) {
@@ -333,7 +333,7 @@ static Value summedBy(ReduceOp reduce) {
   return cast ? cast.getX() : reduce.getX();
 }
 
-/// The f32 scalars from outside whose product, cast or not, `scale` is.
+/// The f32 scalars from outside whose matmul, cast or not, `scale` is.
 static void collectScales(Value scale, llvm::SmallVectorImpl<Value> &scales) {
   if (auto cast = scale.getDefiningOp<CastOp>())
     return collectScales(cast.getX(), scales);
@@ -344,19 +344,19 @@ static void collectScales(Value scale, llvm::SmallVectorImpl<Value> &scales) {
   scales.push_back(scale);
 }
 
-/// Fills the parts of a product that is scaled; they stay empty in a body that
+/// Fills the parts of a matmul that is scaled; they stay empty in a body that
 /// has others.
-static ProductParts scaledParts(MulOp scaled) {
-  ProductParts parts;
+static MatmulParts scaledParts(MulOp scaled) {
+  MatmulParts parts;
   auto factor = scaled.getRhs().getDefiningOp<BroadcastOp>();
-  Operation *product = scaled.getLhs().getDefiningOp();
+  Operation *matmul = scaled.getLhs().getDefiningOp();
   if (!factor || !factor.getDims().empty() ||
-      !isa_and_nonnull<LinearOp, MatmulOp, EinsumOp>(product))
+      !isa_and_nonnull<LinearOp, MatmulOp, EinsumOp>(matmul))
     return parts;
   collectScales(factor.getX(), parts.scales);
   bool isAlone = llvm::all_of(
       scaled->getBlock()->without_terminator(), [&](Operation &op) {
-        return &op == scaled || &op == factor || &op == product ||
+        return &op == scaled || &op == factor || &op == matmul ||
                (isa<CastOp, MulOp>(op) &&
                 typeOf(op.getResult(0)).getRank() == 0);
       });
@@ -367,21 +367,21 @@ static ProductParts scaledParts(MulOp scaled) {
                        type.getElementType().isF32();
               });
   if (fits) {
-    parts.product = product;
+    parts.matmul = matmul;
     parts.scaled = scaled;
   }
   return parts;
 }
 
-ProductParts ProductOp::getParts() {
-  ProductParts parts, none;
+MatmulParts FusedMatmulOp::getParts() {
+  MatmulParts parts, none;
   ValueRange yields = getBody().front().back().getOperands();
   if (yields.size() == 1)
     if (auto scaled = yields[0].getDefiningOp<MulOp>())
       return scaledParts(scaled);
   for (Operation &op : getBody().front().without_terminator()) {
-    if (isa<LinearOp, MatmulOp, EinsumOp>(op) && !parts.product) {
-      parts.product = &op;
+    if (isa<LinearOp, MatmulOp, EinsumOp>(op) && !parts.matmul) {
+      parts.matmul = &op;
     } else if (auto gelu = dyn_cast<GeluOp>(op); gelu && !parts.gelu) {
       parts.gelu = gelu;
     } else if (auto backward = dyn_cast<GeluBackwardOp>(op);
@@ -394,13 +394,13 @@ ProductParts ProductOp::getParts() {
       return none;
     }
   }
-  if (!parts.product ||
+  if (!parts.matmul ||
       (parts.rowSum && matmulEndOf(parts.rowSum) != MatmulEnd::RowSum) ||
       (parts.gelu && (parts.geluBackward || parts.rowSum)) ||
       (!parts.gelu && !parts.geluBackward && !parts.rowSum))
     return none;
   if (parts.rowSum && !parts.geluBackward) {
-    auto operands = parts.product->getOperands().take_front(2);
+    auto operands = parts.matmul->getOperands().take_front(2);
     auto at = llvm::find(operands, summedBy(parts.rowSum));
     if (at == operands.end())
       return none;
@@ -414,11 +414,11 @@ static bool isEpilogueNumber(Type element) {
   return element.isF32() || element.isBF16() || element.isF16();
 }
 
-/// True where one library call can multiply a product of what comes from
+/// True where one library call can multiply a matmul of what comes from
 /// outside by scalars: 8-bit floats of both types, or one type; one matrix.
-static bool isOneScaledCall(ProductParts &parts) {
-  std::optional<MatmulForm> form = getMatmulForm(parts.product);
-  ValueRange operands = parts.product->getOperands();
+static bool isOneScaledCall(MatmulParts &parts) {
+  std::optional<MatmulForm> form = getMatmulForm(parts.matmul);
+  ValueRange operands = parts.matmul->getOperands();
   auto elementOf = [](Value value) { return typeOf(value).getElementType(); };
   if (!form || form->batch != 1 || operands.size() != 2 ||
       !llvm::all_of(operands, llvm::IsaPred<BlockArgument>))
@@ -429,20 +429,20 @@ static bool isOneScaledCall(ProductParts &parts) {
                       isEpilogueNumber(elementOf(operands[0])));
 }
 
-/// True where one library call can compute the parts: a product of what comes
+/// True where one library call can compute the parts: a matmul of what comes
 /// from outside, in one type, without a batch, over the rows that are summed.
-static bool isOneCall(ProductParts &parts) {
+static bool isOneCall(MatmulParts &parts) {
   auto isOutside = [](Value value) { return isa<BlockArgument>(value); };
   auto elementOf = [](Value value) { return typeOf(value).getElementType(); };
-  Operation *product = parts.product;
-  Value result = product->getResult(0);
-  Type element = elementOf(product->getOperand(0));
-  std::optional<MatmulForm> form = getMatmulForm(product);
+  Operation *matmul = parts.matmul;
+  Value result = matmul->getResult(0);
+  Type element = elementOf(matmul->getOperand(0));
+  std::optional<MatmulForm> form = getMatmulForm(matmul);
   bool hasGelu = parts.gelu || parts.geluBackward;
   auto isOfType = [&](Value value) { return elementOf(value) == element; };
   if (!form || form->batch != 1 || !isEpilogueNumber(element) ||
-      !llvm::all_of(product->getOperands(), isOutside) ||
-      !llvm::all_of(product->getOperands(), isOfType) ||
+      !llvm::all_of(matmul->getOperands(), isOutside) ||
+      !llvm::all_of(matmul->getOperands(), isOfType) ||
       (hasGelu && elementOf(result) != element) ||
       (parts.geluBackward && !isOutside(parts.geluBackward.getX())))
     return false;
@@ -454,21 +454,21 @@ static bool isOneCall(ProductParts &parts) {
              : form->n == columns;
 }
 
-/// The results that a product with these parts may have, in order.
-static bool hasResultsOf(ProductParts &parts, ValueRange yields) {
+/// The results that a matmul with these parts may have, in order.
+static bool hasResultsOf(MatmulParts &parts, ValueRange yields) {
   if (parts.scaled) // found by the result
     return true;
-  Value product = parts.product->getResult(0);
+  Value matmul = parts.matmul->getResult(0);
   if (GeluOp gelu = parts.gelu)
-    return gelu.getX() == product && matmulEndOf(gelu) == MatmulEnd::Gelu &&
+    return gelu.getX() == matmul && matmulEndOf(gelu) == MatmulEnd::Gelu &&
            !yields.empty() && yields[0] == gelu.getResult() &&
-           (yields.size() == 1 || (yields.size() == 2 && yields[1] == product));
-  if (parts.product->getNumOperands() > 2) // a bias
+           (yields.size() == 1 || (yields.size() == 2 && yields[1] == matmul));
+  if (parts.matmul->getNumOperands() > 2) // a bias
     return false;
-  Value first = product;
+  Value first = matmul;
   if (GeluBackwardOp backward = parts.geluBackward) {
     first = backward.getResult();
-    if (backward.getDy() != product || backward.getX() == product ||
+    if (backward.getDy() != matmul || backward.getX() == matmul ||
         matmulEndOf(backward) != MatmulEnd::GeluBackward ||
         (parts.rowSum && summedBy(parts.rowSum) != first))
       return false;
@@ -479,19 +479,19 @@ static bool hasResultsOf(ProductParts &parts, ValueRange yields) {
   return yields.size() == 1 && yields[0] == first;
 }
 
-LogicalResult ProductOp::verifyRegions() {
+LogicalResult FusedMatmulOp::verifyRegions() {
   if (failed(verifyRegionOp(*this)))
     return failure();
-  ProductParts parts = getParts();
+  MatmulParts parts = getParts();
   auto isCall = [&] {
     return parts.scaled ? isOneScaledCall(parts) : isOneCall(parts);
   };
-  if (!parts.product || !isCall() ||
+  if (!parts.matmul || !isCall() ||
       !hasResultsOf(parts, getBody().front().back().getOperands()))
-    return emitOpError( // product_c3
-        "expected a body of one product and its epilogue: a tanh gelu, a tanh "
+    return emitOpError( // fused_matmul_c3
+        "expected a body of one matmul and its epilogue: a tanh gelu, a tanh "
         "gelu_backward with or without the sum of its rows, the sum of the "
-        "rows of one factor, or a product by f32 scalars; as results the "
+        "rows of one factor, or a matmul by f32 scalars; as results the "
         "matrix, then what else is read");
   return success();
 }

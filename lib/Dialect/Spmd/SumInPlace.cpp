@@ -1,4 +1,4 @@
-//===- SumInPlace.cpp - gradients that products add up --------------------===//
+//===- SumInPlace.cpp - gradients that matmuls add up ---------------------===//
 
 #include "kerf/Dialect/Spmd/SumInPlace.h"
 
@@ -16,13 +16,13 @@ Value spmd::stackOf(Value value) {
       .getSlices()[argument.getArgNumber() - 1 - repeat.getInits().size()];
 }
 
-Operation *spmd::summingProduct(Value value) {
+Operation *spmd::summingMatmul(Value value) {
   Operation *def = value.getDefiningOp();
-  if (auto product = dyn_cast_or_null<spmd::ProductOp>(def)) {
+  if (auto matmul = dyn_cast_or_null<spmd::FusedMatmulOp>(def)) {
     // A gelu is of the whole, and the other results are no sums.
-    spmd::ProductParts parts = product.getParts();
+    spmd::MatmulParts parts = matmul.getParts();
     bool isPlain = !parts.gelu && !parts.geluBackward;
-    return isPlain && value == product->getResult(0) ? def : nullptr;
+    return isPlain && value == matmul->getResult(0) ? def : nullptr;
   }
   return isa_and_nonnull<LinearOp, MatmulOp, EinsumOp, GroupedWeightGradientOp>(
              def)
@@ -48,14 +48,14 @@ static bool isPadded(Value value) {
   });
 }
 
-Operation *spmd::productSummedInPlace(Operation *op) {
+Operation *spmd::matmulSummedInPlace(Operation *op) {
   auto add = dyn_cast<AddOp>(op);
   if (!add || !typeOf(add.getResult()).getElementType().isF32())
     return nullptr;
   Value part = add.getLhs(), gradient = add.getRhs();
-  Operation *product = summingProduct(gradient);
-  bool isSum = product && product->getBlock() == add->getBlock() &&
+  Operation *matmul = summingMatmul(gradient);
+  bool isSum = matmul && matmul->getBlock() == add->getBlock() &&
                part.hasOneUse() && gradient.hasOneUse() &&
                isPartOfBuffer(part) && !isPadded(add.getResult());
-  return isSum ? product : nullptr;
+  return isSum ? matmul : nullptr;
 }

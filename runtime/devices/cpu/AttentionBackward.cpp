@@ -1,6 +1,6 @@
 //===- AttentionBackward.cpp - the gradient of attention ------------------===//
 //
-// With scores laid out by keys, then queries, no product needs a transposed
+// With scores laid out by keys, then queries, no matmul needs a transposed
 // block: for a block of keys and one of queries,
 //
 //     s = k q^T, dp = v dy^T          [keys, queries]

@@ -1,15 +1,15 @@
-//===- GroupedMatmul.cpp - products with the weights of experts -----------===//
+//===- GroupedMatmul.cpp - matmuls with the weights of experts ------------===//
 //
 // Rows of x lie expert after expert; how many belong to each is known at run
-// time only. The rows of one expert in all groups are one product. Some experts
+// time only. The rows of one expert in all groups are one matmul. Some experts
 // are computed together: their tiles are shared by all workers, with one wait
 // for all of them.
 //
 //===----------------------------------------------------------------------===//
 
-#include "../common/ProductAttrs.h"
-#include "Product.h"
+#include "../common/MatmulAttrs.h"
 #include "Step.h"
+#include "TiledMatmul.h"
 
 #include <algorithm>
 #include <cstring>
@@ -24,7 +24,7 @@ struct GroupedMatmul : kerf_step {
   int64_t groups, rows, experts, n, k, capacity;
   bool gradient, transposed, accumulate;
   Number xNumber, wNumber, yNumber;
-  kerf_cpu_product plan;
+  kerf_cpu_matmul plan;
   const Engine *engine;
   std::vector<int64_t> starts; ///< first row of the expert, by group
   // Of the experts that are computed together.
@@ -35,7 +35,7 @@ struct GroupedMatmul : kerf_step {
   bool sizesFit(const int32_t *sizes, char *error, size_t errorBytes) const;
   void addExpert(void *const *pointers, int64_t expert);
   void addGradient(void *const *pointers, int64_t expert);
-  void addJob(Product product, size_t firstRows, size_t firstDepth);
+  void addJob(TiledMatmul matmul, size_t firstRows, size_t firstDepth);
   bool isEnough() const;
   void multiplyJobs(void *workspace);
   int64_t startOf(int64_t group, int64_t expert) const {
@@ -70,27 +70,27 @@ bool GroupedMatmul::sizesFit(const int32_t *sizes, char *error,
 
 /// Its parts are the last ones; `multiplyJobs` makes pointers of the numbers of
 /// the first ones, as the vectors may still grow.
-void GroupedMatmul::addJob(Product product, size_t firstRows,
+void GroupedMatmul::addJob(TiledMatmul matmul, size_t firstRows,
                            size_t firstDepth) {
-  product.rowPartCount = static_cast<int64_t>(rowParts.size() - firstRows);
-  product.depthPartCount = static_cast<int64_t>(depthParts.size() - firstDepth);
-  jobs.push_back({product});
+  matmul.rowPartCount = static_cast<int64_t>(rowParts.size() - firstRows);
+  matmul.depthPartCount = static_cast<int64_t>(depthParts.size() - firstDepth);
+  jobs.push_back({matmul});
 }
 
 void GroupedMatmul::multiplyJobs(void *workspace) {
   const RowPart *rowPart = rowParts.data();
   const DepthPart *depthPart = depthParts.data();
   for (Job &job : jobs) {
-    job.product.rowParts = rowPart;
-    job.product.depthParts = depthPart;
-    rowPart += job.product.rowPartCount;
-    depthPart += job.product.depthPartCount;
+    job.matmul.rowParts = rowPart;
+    job.matmul.depthParts = depthPart;
+    rowPart += job.matmul.rowPartCount;
+    depthPart += job.matmul.depthPartCount;
   }
   if (plan.together > 1)
     multiplyTogether(device.pool, device.kernels, *engine, jobs, plan,
                      workspace);
   else if (!jobs.empty())
-    multiply(device.pool, device.kernels, *engine, jobs.front().product, plan,
+    multiply(device.pool, device.kernels, *engine, jobs.front().matmul, plan,
              workspace);
   rowParts.clear();
   depthParts.clear();
@@ -105,7 +105,7 @@ bool GroupedMatmul::isEnough() const {
   for (const DepthPart &part : depthParts)
     elements += part.depth;
   if (!jobs.empty())
-    elements *= jobs.front().product.n;
+    elements *= jobs.front().matmul.n;
   return static_cast<int64_t>(jobs.size()) >= plan.together ||
          elements >= ofWorker * device.pool.workers();
 }
@@ -121,7 +121,7 @@ void GroupedMatmul::addExpert(void *const *pointers, int64_t expert) {
       rowParts.push_back({row * k, row * n, size});
     starts[g] += size;
   }
-  Product p{};
+  TiledMatmul p{};
   p.a = {pointers[X], k, 1, xNumber};
   const char *w = static_cast<const char *>(pointers[W]);
   w += expert * n * k * bytesOf(wNumber);
@@ -152,7 +152,7 @@ void GroupedMatmul::addGradient(void *const *pointers, int64_t expert) {
     starts[g] += size;
   }
   rowParts.push_back({0, 0, transposed ? k : n});
-  Product p{};
+  TiledMatmul p{};
   p.a = {left.data, 1, left.row, left.number};
   p.b = right;
   p.n = transposed ? n : k;

@@ -3,14 +3,14 @@
 // The inner loops of all operations, compiled once per instruction set and
 // chosen when the device is created.
 //
-// Products work on packed operands. With L = 64 / element bytes (16 for f32,
+// Matmuls work on packed operands. With L = 64 / element bytes (16 for f32,
 // 32 for bf16):
 //  - A, m x k: strips of h rows (stripRows), each [k / L][h][L], zero-filled;
 //  - B, k x n: panels of `panel` columns, each [k][panel] for f32,
 //    [k / 2][panel][2] (pairs of k) for bf16 and, for AMX, [k / 32][panel / 16]
 //    [16][16][2], zero-filled to whole panels and k to whole L.
 // So pairs lie as f32 do: the loops are the same but for what they add.
-// An element of the product is summed in the order of k, whatever its place in
+// An element of the matmul is summed in the order of k, whatever its place in
 // a tile: its bits do not depend on how rows and columns are cut.
 //
 //===----------------------------------------------------------------------===//
@@ -35,7 +35,7 @@ struct View {
   Number number;
 };
 
-/// Products of one packed element type; values are summed in f32.
+/// Matmuls of one packed element type; values are summed in f32.
 struct Engine {
   bool bf16;            ///< packed elements are bf16, else f32
   bool wholeStrips;     ///< all strips have `strip` rows
@@ -112,7 +112,7 @@ struct Kernels {
   Engine f32;  ///< any operands
   Engine bf16; ///< bf16 and f32 operands; may compute in f32
 
-  /// That of a product of such operands.
+  /// That of a matmul of such operands.
   const Engine &engineOf(Number a, Number b) const {
     return a == Number::BF16 && b == Number::BF16 ? bf16 : f32;
   }

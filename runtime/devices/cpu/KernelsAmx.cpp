@@ -1,6 +1,6 @@
 //===- KernelsAmx.cpp - loops for AMX's bf16 tiles ------------------------===//
 //
-// A tile register has 16 rows of 64 bytes; tile products sum a [16, 32] of A
+// A tile register has 16 rows of 64 bytes; tile matmuls sum a [16, 32] of A
 // (one block of a strip) times b [32, 16] of B (half a block of a panel, pairs
 // of k side by side) into c [16, 16]. Four sums are kept: two strips by the
 // two halves of a panel.

@@ -1,4 +1,4 @@
-//===- KernelsAvx512Bf16.cpp - loops for AVX-512 with bf16 products -------===//
+//===- KernelsAvx512Bf16.cpp - loops for AVX-512 with bf16 dot products ---===//
 
 #include "KernelsBf16Impl.h"
 

@@ -298,7 +298,7 @@ static void packB(void *packed, View b, int64_t k, int64_t n) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 /// The part [rows, n] of a tile that the matrix has.

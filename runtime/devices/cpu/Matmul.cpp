@@ -1,8 +1,8 @@
-//===- Matmul.cpp - matrix products ---------------------------------------===//
+//===- Matmul.cpp - matmuls -----------------------------------------------===//
 
-#include "../common/ProductAttrs.h"
-#include "Product.h"
+#include "../common/MatmulAttrs.h"
 #include "Step.h"
+#include "TiledMatmul.h"
 
 #include <vector>
 
@@ -12,21 +12,21 @@ using namespace kerf::device::matmul;
 namespace {
 struct Matmul : kerf_step {
   using kerf_step::kerf_step;
-  Product product{}; ///< of batch 0, without addresses
+  TiledMatmul matmul{}; ///< of batch 0, without addresses
   int64_t batch, aBatch, bBatch, cBatch;
-  kerf_cpu_product plan;
+  kerf_cpu_matmul plan;
   const Engine *engine;
   RowPart rows;
   std::vector<DepthPart> depths;
-  std::vector<uint32_t> scales; ///< operands that multiply the product
+  std::vector<uint32_t> scales; ///< operands that multiply the matmul
 
-  Product at(void *const *pointers, int64_t index) const;
+  TiledMatmul at(void *const *pointers, int64_t index) const;
   kerf_device_status execute(void *const *pointers, char *, size_t) override;
 };
 } // namespace
 
-Product Matmul::at(void *const *pointers, int64_t index) const {
-  Product p = product;
+TiledMatmul Matmul::at(void *const *pointers, int64_t index) const {
+  TiledMatmul p = matmul;
   p.a.data = static_cast<const char *>(pointers[A]) +
              index * aBatch * bytesOf(p.a.number);
   p.b.data = static_cast<const char *>(pointers[B]) +
@@ -40,11 +40,11 @@ Product Matmul::at(void *const *pointers, int64_t index) const {
 }
 
 kerf_device_status Matmul::execute(void *const *pointers, char *, size_t) {
-  if (product.bias)
-    product.bias = pointers[Bias];
-  product.scale = 1;
+  if (matmul.bias)
+    matmul.bias = pointers[Bias];
+  matmul.scale = 1;
   for (uint32_t scale : scales)
-    product.scale *= *static_cast<const float *>(pointers[scale]);
+    matmul.scale *= *static_cast<const float *>(pointers[scale]);
   auto part = [&](int64_t index) { return at(pointers, index); };
   if (plan.own_b)
     multiplyBatch(device.pool, device.kernels, *engine, batch, part, plan,
@@ -114,13 +114,13 @@ StepPointer kerf::cpu::prepareMatmul(Request &r) {
     return nullptr;
   auto step = std::make_unique<Matmul>(r.device);
   int64_t m = r.attr(M), n = r.attr(N), k = r.attr(K);
-  step->plan = kerf_cpu_plan_product(m, n, k, r.attr(CDtype) != KERF_F32,
-                                     r.attr(Batch) > 1);
+  step->plan = kerf_cpu_plan_matmul(m, n, k, r.attr(CDtype) != KERF_F32,
+                                    r.attr(Batch) > 1);
   step->batch = r.attr(Batch);
   step->aBatch = r.attr(ABatch);
   step->bBatch = r.attr(BBatch);
   step->cBatch = r.attr(CBatch);
-  Product &p = step->product;
+  TiledMatmul &p = step->matmul;
   p.a = viewOf(r, ADtype, ARow, m, k);
   p.b = viewOf(r, BDtype, BRow, k, n);
   p.n = n;

@@ -55,7 +55,7 @@ public:
 
 using StepPointer = std::unique_ptr<kerf_step>;
 
-/// Is a kerf_dtype one of operands of products and attention?
+/// Is a kerf_dtype one of operands of matmuls and attention?
 inline bool isNumber(int64_t dtype) {
   return dtype == KERF_F32 || dtype == KERF_BF16 || dtype == KERF_F16;
 }

@@ -169,7 +169,7 @@ struct CublasLt {
   std::string text(cublasStatus_t status) const;
 
   Library library;
-  cublasLtHandle_t handle = nullptr; ///< made for the first product
+  cublasLtHandle_t handle = nullptr; ///< made for the first matmul
 };
 
 } // namespace kerf::cuda

@@ -140,16 +140,16 @@ CudnnGraph::Tensor CudnnGraph::matmul(Tensor x, Tensor b, Tensor y) {
   if (!failure.empty())
     return 0;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  CudnnDescriptor product(cudnn, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-  product.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
+  CudnnDescriptor matmul(cudnn, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+  matmul.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
       .finalize();
-  if (!keep(product))
+  if (!keep(matmul))
     return 0;
   CudnnDescriptor operation(cudnn, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, at(x))
       .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, at(b))
       .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, at(y))
-      .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, product);
+      .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, matmul);
   return keepOperation(operation) ? y : 0;
 }
 

@@ -1,4 +1,4 @@
-//===- Float8.cpp - products of 8-bit floats ------------------------------===//
+//===- Float8.cpp - matmuls of 8-bit floats -------------------------------===//
 //
 // NVIDIA, "cuBLASLt API", section on 8-bit floating point data types.
 //
@@ -6,7 +6,7 @@
 
 #include "Float8.h"
 
-#include "../common/ProductAttrs.h"
+#include "../common/MatmulAttrs.h"
 
 using namespace kerf::cuda;
 using namespace kerf::device::matmul;
@@ -29,7 +29,7 @@ static bool checkTypes(Request &r) {
       (c == KERF_BF16 || c == KERF_F32))
     return true;
   return r.fail(
-      "found a product of 8-bit floats of types %lld and %lld into "
+      "found a matmul of 8-bit floats of types %lld and %lld into "
       "type %lld, expected two of 8 bits, at most one of them f8e5m2, "
       "into bf16 or f32",
       (long long)a, (long long)b, (long long)c);
@@ -38,13 +38,13 @@ static bool checkTypes(Request &r) {
 static bool checkSizes(Request &r) {
   for (uint32_t size : {M, N, K})
     if (r.attr(size) % kMultiple != 0)
-      return r.fail("found sizes %lld x %lld x %lld of a product of 8-bit "
+      return r.fail("found sizes %lld x %lld x %lld of a matmul of 8-bit "
                     "floats, expected multiples of %lld",
                     (long long)r.attr(M), (long long)r.attr(N),
                     (long long)r.attr(K), (long long)kMultiple);
   if (r.attr(Batch) != 1 || (r.attr(Epilogue) != KERF_EPILOGUE_NONE &&
                              r.attr(Epilogue) != KERF_EPILOGUE_SCALE))
-    return r.fail("found a batch of %lld and epilogue %lld of a product of "
+    return r.fail("found a batch of %lld and epilogue %lld of a matmul of "
                   "8-bit floats, expected one matrix and none or scales",
                   (long long)r.attr(Batch), (long long)r.attr(Epilogue));
   return true;
@@ -54,19 +54,18 @@ static bool checkStrides(Request &r) {
   if (r.attr(ACol) == 1 && r.attr(BRow) == 1 && r.attr(ARow) % kMultiple == 0 &&
       r.attr(BCol) % kMultiple == 0 && r.attr(CRow) % kMultiple == 0)
     return true;
-  return r.fail(
-      "found strides %lld %lld of a, %lld %lld of b and %lld of c in "
-      "a product of 8-bit floats, expected columns of a and rows of b "
-      "with stride 1, the others in multiples of %lld",
-      (long long)r.attr(ARow), (long long)r.attr(ACol), (long long)r.attr(BRow),
-      (long long)r.attr(BCol), (long long)r.attr(CRow), (long long)kMultiple);
+  return r.fail("found strides %lld %lld of a, %lld %lld of b and %lld of c in "
+                "a matmul of 8-bit floats, expected columns of a and rows of b "
+                "with stride 1, the others in multiples of %lld",
+                (long long)r.attr(ARow), (long long)r.attr(ACol),
+                (long long)r.attr(BRow), (long long)r.attr(BCol),
+                (long long)r.attr(CRow), (long long)kMultiple);
 }
 
 bool kerf::cuda::checkFloat8(Request &r) {
   if (r.device.capability < kCapability)
-    return r.fail(
-        "products of 8-bit floats need a GPU of sm_%d or later, found "
-        "sm_%d: compile with --precision=bf16",
-        kCapability, r.device.capability);
+    return r.fail("matmuls of 8-bit floats need a GPU of sm_%d or later, found "
+                  "sm_%d: compile with --precision=bf16",
+                  kCapability, r.device.capability);
   return checkTypes(r) && checkSizes(r) && checkStrides(r);
 }

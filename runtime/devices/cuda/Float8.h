@@ -1,4 +1,4 @@
-//===- Float8.h - products of 8-bit floats --------------------------------===//
+//===- Float8.h - matmuls of 8-bit floats ---------------------------------===//
 
 #ifndef KERF_DEVICES_CUDA_FLOAT8_H
 #define KERF_DEVICES_CUDA_FLOAT8_H

@@ -1,4 +1,4 @@
-//===- GroupedMatmul.cpp - products with the weights of experts -----------===//
+//===- GroupedMatmul.cpp - matmuls with the weights of experts ------------===//
 //
 // Two kernels: the first finds where each expert's rows lie, the second
 // multiplies, with blocks for as many tiles as there can be. Nothing waits for
@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../common/ProductAttrs.h"
+#include "../common/MatmulAttrs.h"
 #include "Step.h"
 #include "kerf/Artifact/CudaWorkspace.h"
 #include "kernels/Code.h"
@@ -141,7 +141,7 @@ static std::string kernelName(const char *form, const GroupedArguments &a) {
 
 static void tell(const Request &r, const char *choice) {
   if (r.device.log)
-    std::fprintf(stderr, "kerf: cuda: '%s': products of experts %s\n", r.name(),
+    std::fprintf(stderr, "kerf: cuda: '%s': matmuls of experts %s\n", r.name(),
                  choice);
 }
 

@@ -1,6 +1,6 @@
-//===- Matmul.cpp - matrix products by cuBLASLt ---------------------------===//
+//===- Matmul.cpp - matmuls by cuBLASLt -----------------------------------===//
 //
-// cuBLASLt counts matrices by columns. A product c = a b of matrices by rows
+// cuBLASLt counts matrices by columns. A matmul c = a b of matrices by rows
 // is therefore given to it as c^T = b^T a^T: the memory of a row-major matrix
 // is that of its transpose by columns. So its first operand is our b, its
 // second our a, and a bias along the columns of c lies along its rows, as its
@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Matmul.h"
-#include "../common/ProductAttrs.h"
+#include "../common/MatmulAttrs.h"
 #include "Float8.h"
 #include "kerf/Artifact/CudaWorkspace.h"
 
@@ -152,7 +152,7 @@ static bool viewOf(Request &r, const char *what, int64_t rows, int64_t columns,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Makes the descriptions of a product, until one call fails.
+/// Makes the descriptions of a matmul, until one call fails.
 class Preparation {
 public:
   Preparation(Request &request, Matmul &step)
@@ -184,7 +184,7 @@ private:
   template <typename Value>
   bool setDesc(cublasLtMatmulDescAttributes_t attribute, Value value) {
     return call(blas.descSet(step.desc, attribute, &value, sizeof value),
-                "describe a product");
+                "describe a matmul");
   }
 
   Request &r;
@@ -242,7 +242,7 @@ bool Preparation::makeDesc() {
     compute = CUBLAS_COMPUTE_32F_FAST_TF32;
   if (!call(blas.descCreate(&step.desc, compute,
                             step.wide ? CUDA_R_64F : CUDA_R_32F),
-            "describe a product"))
+            "describe a matmul"))
     return false;
   // c^T = b^T a^T: memory that already is the transpose is taken as it lies.
   if (!setDesc(CUBLASLT_MATMUL_DESC_TRANSA,
@@ -316,7 +316,7 @@ const char *Preparation::declined() {
   return step.choices.left ? "was tuned to be slower with" : nullptr;
 }
 
-/// Where the device tunes, the product alone with own kernels behind it is a
+/// Where the device tunes, the matmul alone with own kernels behind it is a
 /// candidate, too: for sums of rows cuBLASLt's may be older and slower ones.
 bool Preparation::addLeaving() {
   if (!r.device.tuning.tunes || !parts.isRowSum())
@@ -340,7 +340,7 @@ bool Preparation::addLeaving() {
   return true;
 }
 
-/// An algorithm with the whole epilogue, or one with the bias, or the product
+/// An algorithm with the whole epilogue, or one with the bias, or the matmul
 /// alone; own kernels do the rest.
 bool Preparation::chooseEpilogue() {
   const char *why = declined();

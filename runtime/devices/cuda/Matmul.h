@@ -1,4 +1,4 @@
-//===- Matmul.h - the parts of a product ----------------------------------===//
+//===- Matmul.h - the parts of a matmul -----------------------------------===//
 
 #ifndef KERF_DEVICES_CUDA_MATMUL_H
 #define KERF_DEVICES_CUDA_MATMUL_H
@@ -10,7 +10,7 @@ namespace kerf::cuda {
 
 /// What an epilogue of Format.h is made of.
 struct EpilogueParts {
-  bool readsBias = false;  ///< adds it to the product
+  bool readsBias = false;  ///< adds it to the matmul
   bool writesBias = false; ///< the sum of rows
   bool hasAux = false;
   bool isGelu = false, isGeluGradient = false;
@@ -19,7 +19,7 @@ struct EpilogueParts {
   /// second one, see Matmul.cpp.
   cublasLtEpilogue_t library = CUBLASLT_EPILOGUE_DEFAULT;
 
-  /// Nothing but the sum of a factor's rows, which does not need the product.
+  /// Nothing but the sum of a factor's rows, which does not need the matmul.
   bool isRowSum() const { return writesBias && !hasAux; }
 };
 
@@ -29,14 +29,14 @@ EpilogueParts epilogueParts(int64_t epilogue);
 /// Bytes of the workspace that does not depend on where the arena lies.
 size_t workspaceOf(const Request &request);
 
-/// "f32"; "?" for a type that no product has.
+/// "f32"; "?" for a type that no matmul has.
 const char *dtypeText(int64_t dtype);
 
 /// Attributes and operands of a KERF_OP_MATMUL. False after writing a message.
 bool checkMatmul(Request &request);
 
 /// Kernels of the plug-in that do an epilogue, or what is left of it, behind a
-/// product. Empty: nothing is left.
+/// matmul. Empty: nothing is left.
 class OwnEpilogue {
 public:
   /// Takes the epilogue of a checked command, with the bias or without. False

@@ -1,6 +1,6 @@
-//===- MatmulChecks.cpp - what a product must be --------------------------===//
+//===- MatmulChecks.cpp - what a matmul must be ---------------------------===//
 
-#include "../common/ProductAttrs.h"
+#include "../common/MatmulAttrs.h"
 #include "Float8.h"
 #include "Matmul.h"
 
@@ -47,13 +47,13 @@ static bool checkDtypes(Request &r) {
   int64_t a = r.attr(ADtype), b = r.attr(BDtype), c = r.attr(CDtype);
   if (a == b && (c == a || (c == KERF_F32 && a != KERF_F64)))
     return true;
-  return r.fail("found a product of %s and %s into %s, expected factors of "
+  return r.fail("found a matmul of %s and %s into %s, expected factors of "
                 "one dtype and a result of the same, or of f32: compute in "
                 "one dtype",
                 dtypeText(a), dtypeText(b), dtypeText(c));
 }
 
-static bool checkProduct(Request &r) {
+static bool checkFactors(Request &r) {
   if (!r.hasCounts(AttrCount, {4, 5, 6, 7, 8}) || !checkDtypes(r) ||
       !r.inRange(Batch, "batch", 1, INT_MAX) || !r.isSize(M, "m") ||
       !r.isSize(N, "n") || !r.isSize(K, "k") ||
@@ -65,7 +65,7 @@ static bool checkProduct(Request &r) {
 }
 
 /// Epilogues beside a bias: of one matrix and of numbers that the plug-in's own
-/// kernels know; gelu is no part of a sum over products.
+/// kernels know; gelu is no part of a sum over matmuls.
 static bool checkEpilogueKind(Request &r, const EpilogueParts &parts) {
   bool isGelu = parts.isGelu || parts.isGeluGradient;
   if (!isGelu && !parts.writesBias)
@@ -88,7 +88,7 @@ static bool checkScales(Request &r, const EpilogueParts &parts) {
   if (!parts.isScaled)
     return true;
   if (!isFloat8(r.attr(ADtype)))
-    return r.fail("found scales of a product of %s, expected them with 8-bit "
+    return r.fail("found scales of a matmul of %s, expected them with 8-bit "
                   "floats alone",
                   dtypeText(r.attr(ADtype)));
   return hasScales(r);
@@ -108,7 +108,7 @@ static bool checkEpilogue(Request &r) {
     return false;
   if (hasBias &&
       (r.attr(BiasDtype) == KERF_F64) != (r.attr(ADtype) == KERF_F64))
-    return r.fail("found a bias of %s in a product of %s, expected both of "
+    return r.fail("found a bias of %s in a matmul of %s, expected both of "
                   "f64 or neither",
                   dtypeText(r.attr(BiasDtype)), dtypeText(r.attr(ADtype)));
   return checkEpilogueKind(r, parts) &&
@@ -118,5 +118,5 @@ static bool checkEpilogue(Request &r) {
 }
 
 bool kerf::cuda::checkMatmul(Request &r) {
-  return checkProduct(r) && checkEpilogue(r);
+  return checkFactors(r) && checkEpilogue(r);
 }

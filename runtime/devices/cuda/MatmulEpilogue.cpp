@@ -1,6 +1,6 @@
-//===- MatmulEpilogue.cpp - what the plug-in does behind a product --------===//
+//===- MatmulEpilogue.cpp - what the plug-in does behind a matmul ---------===//
 
-#include "../common/ProductAttrs.h"
+#include "../common/MatmulAttrs.h"
 #include "Matmul.h"
 #include "kernels/Code.h"
 

@@ -126,8 +126,7 @@ static std::string describeGpu(kerf_device &device) {
                 name, device.capability, device.processors,
                 static_cast<double>(bytes) / (1 << 30),
                 device.driver.version / 1000, device.driver.version % 100 / 10);
-  return text + blasName(device) +
-         (device.tf32 ? ", f32 products in TF32" : "");
+  return text + blasName(device) + (device.tf32 ? ", f32 matmuls in TF32" : "");
 }
 
 kerf_device_status kerf::cuda::openGpu(kerf_device &device,
@@ -150,7 +149,7 @@ kerf_device_status kerf::cuda::openGpu(kerf_device &device,
     return status;
   if (!opening.makeStreams())
     return opening.failure;
-  // Only products need it: they say why it is missing.
+  // Only matmuls need it: they say why it is missing.
   device.blas.open(device.driver.version);
   device.description = describeGpu(device);
   return takeTuning(device, options, error, errorBytes) ? KERF_DEVICE_OK

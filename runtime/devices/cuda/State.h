@@ -75,7 +75,7 @@ struct kerf_device {
   bool recording = false;    ///< between begin_graph and end_graph
   bool sync = false;         ///< KERF_CUDA_SYNC: wait after each step
   bool log = false;          ///< KERF_CUDA_LOG: tell choices on stderr
-  bool tf32 = false;         ///< KERF_CUDA_TF32: f32 products in TF32
+  bool tf32 = false;         ///< KERF_CUDA_TF32: f32 matmuls in TF32
   bool ownAttention = false; ///< KERF_CUDA_OWN_ATTENTION: never by cuDNN
   /// KERF_CUDA_ATTENTION_ANY_ORDER: sums of dq by cuDNN's atomic operations.
   bool anyOrder = false;

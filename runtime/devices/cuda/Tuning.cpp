@@ -1,15 +1,15 @@
 //===- Tuning.cpp - algorithms that are chosen by measuring ---------------===//
 //
-// cuBLASLt lists algorithms for a product by what it expects of them. Which one
+// cuBLASLt lists algorithms for a matmul by what it expects of them. Which one
 // is fastest on these operands is found out by timing them (TuningTimes.cpp)
 // and kept in a file; here it is looked up. Only what cuBLASLt lists again for
-// the same product is ever run: bytes of a file never reach the library.
+// the same matmul is ever run: bytes of a file never reach the library.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Tuning.h"
 
-#include "../common/ProductAttrs.h"
+#include "../common/MatmulAttrs.h"
 #include "Matmul.h"
 #include "Step.h"
 
@@ -19,7 +19,7 @@
 #include <cstring>
 
 using namespace kerf::cuda;
-namespace product = kerf::device::matmul;
+namespace matmul = kerf::device::matmul;
 
 //===----------------------------------------------------------------------===//
 // Names
@@ -43,13 +43,13 @@ std::string kerf::cuda::tunedOn(kerf_device &device) {
 
 /// All that the list of algorithms depends on: attributes, alignments, room.
 /// Attributes that are added later are in it without a change here.
-static std::string productOf(const Request &r, int epilogue,
-                             size_t workspaceBytes) {
+static std::string matmulOf(const Request &r, int epilogue,
+                            size_t workspaceBytes) {
   char text[128];
   std::snprintf(text, sizeof text,
                 "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64,
-                dtypeText(r.attr(product::ADtype)), r.attr(product::Batch),
-                r.attr(product::M), r.attr(product::N), r.attr(product::K));
+                dtypeText(r.attr(matmul::ADtype)), r.attr(matmul::Batch),
+                r.attr(matmul::M), r.attr(matmul::N), r.attr(matmul::K));
   std::string words = std::string(text) + "; attributes";
   for (uint32_t n = 0; n < r.info.command->attr_count; ++n)
     words += " " + std::to_string(r.info.attrs[n]);
@@ -110,7 +110,7 @@ bool kerf::cuda::takeTuning(kerf_device &device,
     return false;
   }
   for (uint32_t n = 0; n < given->count; ++n)
-    device.tuning.entries[given->entries[n].product] = given->entries[n];
+    device.tuning.entries[given->entries[n].matmul] = given->entries[n];
   return true;
 }
 
@@ -143,7 +143,7 @@ static void keep(const Request &r, const std::string &words,
                  size_t workspaceBytes,
                  const cublasLtMatmulHeuristicResult_t *results, int count,
                  Tunable &tunable) {
-  tunable.product = words;
+  tunable.matmul = words;
   tunable.candidates.clear();
   tunable.operandBytes.clear();
   for (int n = 0; n < count; ++n)
@@ -157,7 +157,7 @@ static void keep(const Request &r, const std::string &words,
 const kerf_tuned *kerf::cuda::findLeaving(const Request &r, int epilogue,
                                           size_t workspaceBytes) {
   const auto &entries = r.device.tuning.entries;
-  auto entry = entries.find(productOf(r, epilogue, workspaceBytes));
+  auto entry = entries.find(matmulOf(r, epilogue, workspaceBytes));
   bool isLeft = entry != entries.end() &&
                 std::string(entry->second.choice).starts_with(leavingWords);
   return isLeft ? &entry->second : nullptr;
@@ -172,11 +172,11 @@ bool kerf::cuda::chooseTuned(Request &r, size_t workspaceBytes,
   // Whoever asks again for less does not get round it.
   if (!tunable.lost.empty())
     return r.fail("%s", tunable.lost.c_str());
-  std::string words = productOf(r, tunable.epilogue, workspaceBytes);
-  if (tuning.tunes && words.size() < KERF_TUNED_PRODUCT_BYTES)
+  std::string words = matmulOf(r, tunable.epilogue, workspaceBytes);
+  if (tuning.tunes && words.size() < KERF_TUNED_MATMUL_BYTES)
     keep(r, words, workspaceBytes, results, count, tunable);
   auto entry = tuning.entries.find(words);
-  // Without any algorithm the product is computed in another way, and asked
+  // Without any algorithm the matmul is computed in another way, and asked
   // for again.
   if ((entry == tuning.entries.end() && !tunable.left) || count == 0)
     return true;
@@ -186,7 +186,7 @@ bool kerf::cuda::chooseTuned(Request &r, size_t workspaceBytes,
     tunable.lost = "the tuned algorithm (" + std::string(tuned.choice) +
                    ") is not among the " + std::to_string(count) +
                    " that cuBLASLt offers: tune again (kerf-run MODEL.kerf "
-                   "--tune=FILE); the product is '" +
+                   "--tune=FILE); the matmul is '" +
                    words + "'";
     return r.fail("%s", tunable.lost.c_str());
   }

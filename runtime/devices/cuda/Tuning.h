@@ -20,7 +20,7 @@ class Request;
 
 /// What a device was given to choose by, and whether it measures itself.
 struct Tuning {
-  std::map<std::string, kerf_tuned> entries; ///< by product
+  std::map<std::string, kerf_tuned> entries; ///< by matmul
   bool tunes = false;
 
   /// Algorithms to ask cuBLASLt for. More are asked for only where somebody
@@ -31,17 +31,17 @@ struct Tuning {
   static constexpr int mostCandidates = 32;
 };
 
-/// The algorithms that a product may be computed by. Empty unless the device
+/// The algorithms that a matmul may be computed by. Empty unless the device
 /// tunes.
 struct Tunable {
-  std::string product; ///< as in kerf_tuned
-  int epilogue = 0;    ///< that cuBLASLt is asked for; may change until it fits
-  std::string lost;    ///< why a tuned algorithm cannot be taken, if so
+  std::string matmul; ///< as in kerf_tuned
+  int epilogue = 0;   ///< that cuBLASLt is asked for; may change until it fits
+  std::string lost;   ///< why a tuned algorithm cannot be taken, if so
   std::vector<cublasLtMatmulHeuristicResult_t> candidates;
   /// Of candidates from here on own kernels do the epilogue; `leaves` says so.
   size_t leavingFrom = SIZE_MAX;
   bool *leaves = nullptr;
-  /// The file's entry that leaves the epilogue of this product, if it does.
+  /// The file's entry that leaves the epilogue of this matmul, if it does.
   const kerf_tuned *left = nullptr;
   std::vector<uint64_t> operandBytes;
   cublasLtMatmulAlgo_t *algorithm = nullptr; ///< what the step takes
@@ -60,14 +60,14 @@ std::string tunedOn(kerf_device &device);
 std::string choiceOf(const CublasLt &blas,
                      const cublasLtMatmulHeuristicResult_t &result);
 
-/// The entry of the device's file that leaves `epilogue` of this product to own
+/// The entry of the device's file that leaves `epilogue` of this matmul to own
 /// kernels; null: none does.
 const kerf_tuned *findLeaving(const Request &request, int epilogue,
                               size_t workspaceBytes);
 /// How such an entry's `choice` begins.
 constexpr char leavingWords[] = "epilogue left, ";
 
-/// Puts the algorithm that the device was given for this product in front of
+/// Puts the algorithm that the device was given for this matmul in front of
 /// `count` results of cuBLASLt, and keeps them in `tunable` if it tunes.
 /// `workspaceBytes`: what they may use. False after refusing an algorithm that
 /// cuBLASLt does not offer.

@@ -1,4 +1,4 @@
-//===- TuningTimes.cpp - timing the algorithms of a product ---------------===//
+//===- TuningTimes.cpp - timing the algorithms of a matmul ----------------===//
 //
 // Each algorithm is recorded several times in a row as a graph, as steps run.
 // Rounds go over all algorithms, so that a GPU that gets warm slows none of
@@ -8,7 +8,7 @@
 // Another algorithm than the library's first must be faster by more than one
 // percent: less is noise, and the first one needs no explanation.
 //
-// Large products are what a model's time for tuning is spent on: of those that
+// Large matmuls are what a model's time for tuning is spent on: of those that
 // take more than 5 ms the first 8 algorithms of the list are timed, and after
 // one round those that took half as long again as the fastest are left alone.
 //
@@ -37,7 +37,7 @@ struct Timed {
   size_t number; ///< of the candidate
   Graph graph;
   bool isSlow = false;         ///< after the first round
-  std::vector<double> seconds; ///< of one product, by round
+  std::vector<double> seconds; ///< of one matmul, by round
   double median() const {
     std::vector<double> sorted = seconds;
     std::sort(sorted.begin(), sorted.end());
@@ -45,7 +45,7 @@ struct Timed {
   }
 };
 
-/// Times the algorithms of one product until a call fails.
+/// Times the algorithms of one matmul until a call fails.
 class Timing {
 public:
   Timing(kerf_step &step, void *const *pointers, double budgetSec, char *error,
@@ -90,7 +90,7 @@ private:
   size_t errorBytes;
   kerf_device_status status = KERF_DEVICE_OK;
   std::vector<Timed> all;
-  int64_t inGraph = 1; ///< products of a graph
+  int64_t inGraph = 1; ///< matmuls of a graph
 };
 } // namespace
 
@@ -146,7 +146,7 @@ template <typename Enqueue> double Timing::timeOf(Enqueue enqueueAll) {
   return isDone ? std::max(end - start, 0.0) : 0;
 }
 
-/// Products in a row that make a time long enough for the clock of a GPU, half
+/// Matmuls in a row that make a time long enough for the clock of a GPU, half
 /// a microsecond, to be no matter.
 int64_t Timing::countFor(double seconds) const {
   constexpr double goal = 200e-6;
@@ -181,7 +181,7 @@ void Timing::tell(const Timed &best, const Timed &first,
   tuned.first_seconds = first.number == 0 ? first.median() : 0;
 }
 
-/// Records the candidates that are worth it, after one product told how long
+/// Records the candidates that are worth it, after one matmul told how long
 /// they may take.
 void Timing::recordAll() {
   double once = 0;
@@ -263,8 +263,8 @@ kerf_device_status kerf::cuda::tune(kerf_step *step, void *const *pointers,
   Tunable *tunable = step->tunable();
   if (!tunable || tunable->candidates.empty())
     return KERF_DEVICE_OK;
-  std::snprintf(tuned->product, sizeof tuned->product, "%s",
-                tunable->product.c_str());
+  std::snprintf(tuned->matmul, sizeof tuned->matmul, "%s",
+                tunable->matmul.c_str());
   if (!pointers)
     return KERF_DEVICE_OK;
   step->device.makeCurrent();

@@ -98,7 +98,7 @@ std::string kerf::runtime::formatSpent(const TimeSpent &spent) {
                    100 * seconds / total, words);
   };
   line("productive", spent.productive, "steps that count: the goodput");
-  line("lost", spent.lost, "steps that were made again, or not finished");
+  line("lost", spent.lost, "steps that were run again, or not finished");
   line("starting", spent.starting, "until the first step of each start");
   line("waiting", spent.waiting, "pauses before a start");
   line("saving", spent.saving, "training stood still for a save");

@@ -1,9 +1,9 @@
-"""torch.distributed.checkpoint.async_save beside a loop of products: a line of JSON.
+"""torch.distributed.checkpoint.async_save beside a loop of matmuls: a line of JSON.
 
     dcp_torch.py FOLDER BYTES STEP_SEC MODE
 
 The state is BYTES of tensors of the sizes of a Llama's weights, a third in bf16 and the rest f32 masters. A
-"step" is a loop of bf16 products for STEP_SEC, as many each time. MODE "between" copies the state between two
+"step" is a loop of bf16 matmuls for STEP_SEC, as many each time. MODE "between" copies the state between two
 steps, "beside" in a thread beside the next one, whose end waits for it. Two saves, of which the second is
 measured.
 """
@@ -39,14 +39,14 @@ def main():
     dist.init_process_group("gloo", rank=0, world_size=1)
     tensors, size = state(size)
     a, b = torch.randn(1024, 2048).bfloat16(), torch.randn(2048, 2048).bfloat16()
-    start, products = time.time(), 0
+    start, matmuls = time.time(), 0
     while time.time() - start < wanted:
         a @ b
-        products += 1
+        matmuls += 1
 
     def step():
         begin = time.time()
-        for _ in range(products):
+        for _ in range(matmuls):
             a @ b
         return time.time() - begin
 

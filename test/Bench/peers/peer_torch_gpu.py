@@ -15,7 +15,7 @@ Variants are words joined by '+':
   micro2 micro4 micro8
                       the batch in so many parts, gradients summed up in f32
   dense | loop | grouped
-                      experts only: all experts on all tokens, a product per expert, or
+                      experts only: all experts on all tokens, a matmul per expert, or
                       grouped_mm over rows sorted by expert
 
 The optimizer is AdamW(fused=True), which also divides by the clipped norm; data are

@@ -37,8 +37,8 @@ static Parameter shifted(const char *name, double Profile::*field,
 static std::vector<Parameter> makeParameters() {
   Parameter floor = {"layer floor",
                      [](Profile &profile, double offset) {
-                       profile.layerFloorForwardSec *= std::exp(offset);
-                       profile.layerFloorBackwardSec *= std::exp(offset);
+                       profile.leastForwardSec *= std::exp(offset);
+                       profile.leastBackwardSec *= std::exp(offset);
                      },
                      0.5, 2.0};
   Parameter data = {"data overlap",

@@ -20,8 +20,8 @@ static bool endsWithAny(llvm::StringRef name,
                       [&](llvm::StringRef end) { return name.ends_with(end); });
 }
 
-/// Name of the factor by which a product is cut, "" if the rule says nothing.
-static llvm::StringRef cutOfProduct(const LayerOp &op) {
+/// Name of the factor by which a matmul is cut, "" if the rule says nothing.
+static llvm::StringRef cutOfMatmul(const LayerOp &op) {
   if (endsWithAny(op.weight,
                   {"o_proj.weight", "down_proj.weight", "c_proj.weight"}))
     return "k";
@@ -47,7 +47,7 @@ OptionFilter kerf::validate::megatronFilter(bool sequenceParallel) {
     bool cutsSequence = option.factor >= 0 &&
                         op.factors[option.factor].index == IndexClass::Sequence;
     llvm::StringRef wanted =
-        op.phase == LayerPhase::Forward ? cutOfProduct(op) : "";
+        op.phase == LayerPhase::Forward ? cutOfMatmul(op) : "";
     if (!wanted.empty())
       return option.factor >= 0 &&
              op.factors[option.factor].factor.name == wanted;
@@ -106,7 +106,7 @@ LayerTable PinnedTables::make(const TableKey &key) {
   LayerQuery query;
   query.key = key;
   query.microBatches = microBatchesOf(row);
-  // With sequence parallelism inputs of products are kept cut and gathered
+  // With sequence parallelism inputs of matmuls are kept cut and gathered
   // again, whatever the network; without it they are kept whole.
   query.keptPrice = isParallel ? 1e-10 : 0;
   query.statePrice = 1e-10;
@@ -166,7 +166,7 @@ static std::vector<int64_t> evenlyWithEnds(int64_t layers, int64_t stages) {
   return shares;
 }
 
-/// Stages end where their share of the parameters' products is full, the head's
+/// Stages end where their share of the parameters' matmuls is full, the head's
 /// included (nanotron, `PipelineEngine` and `get_block_compute_costs`).
 static std::vector<int64_t> byCost(const Row &row) {
   double h = *row.hidden;

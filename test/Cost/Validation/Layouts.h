@@ -17,7 +17,7 @@
 
 namespace kerf::validate {
 
-/// Megatron's layout on the tensor axis: products of queries, keys, values,
+/// Megatron's layout on the tensor axis: matmuls of queries, keys, values,
 /// gate, up and the head cut by columns, those of attention's output and down
 /// by rows, the embedding by vocabulary. Norms, dropout and residual sums are
 /// whole, or cut by the sequence (`sequenceParallel`). Other axes are free.

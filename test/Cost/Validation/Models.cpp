@@ -156,7 +156,7 @@ ModelReader::ModelReader() : state(std::make_unique<State>()) {
 }
 ModelReader::~ModelReader() = default;
 
-/// Products with a bias whose sum is cut leave a sum, to which the bias is
+/// Matmuls with a bias whose sum is cut leave a sum, to which the bias is
 /// added later, as in Megatron.
 static void addBiasesAfterSums(StepModel &step) {
   for (LayerKind &kind : step.kinds)

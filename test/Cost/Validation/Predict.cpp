@@ -74,11 +74,11 @@ static void setLayerFloor(const Row &row, Profile &profile) {
   if (profile.name == "nanotron") {
     if (isCut)
       return;
-    profile.layerFloorForwardSec /= 2;
-    profile.layerFloorBackwardSec /= 2;
+    profile.leastForwardSec /= 2;
+    profile.leastBackwardSec /= 2;
   } else if (isCut) {
-    profile.layerFloorForwardSec += 2 * callSec;
-    profile.layerFloorBackwardSec += 2 * callSec;
+    profile.leastForwardSec += 2 * callSec;
+    profile.leastBackwardSec += 2 * callSec;
   }
 }
 
@@ -111,7 +111,7 @@ Profile kerf::validate::profileOf(const Row &row, const Profile &base) {
 // Jobs
 //===----------------------------------------------------------------------===//
 
-/// fp8 is used for products inside layers; attention and the head stay in bf16
+/// fp8 is used for matmuls inside layers; attention and the head stay in bf16
 /// (NVIDIA Transformer Engine; torchtitan's float8 linear layers).
 static std::shared_ptr<const StepModel>
 withFloat8(const std::shared_ptr<const StepModel> &step) {
@@ -161,7 +161,7 @@ void JobReader::prepare(Job &job) {
     job.step = withExchange(job.step);
   if (isFloat8(row)) {
     job.step = withFloat8(job.step);
-    // The best fp8 product of an H100 reaches 0.71 of its peak where bf16
+    // The best fp8 matmul of an H100 reaches 0.71 of its peak where bf16
     // reaches 0.80 (Bekman, Machine Learning Engineering, maximum achievable
     // matmul).
     auto fp8 = job.cluster.device.peak.find("fp8");

@@ -128,9 +128,9 @@ std::string kerf::validate::printCalibrations(
                     "{5:F3}, floor {6:F2} + {7:F2} ms, tensor overlap {8:F2}, "
                     "data overlap {9:F2}, bubble {10:F2}, step {11:F3} s\n",
                     one.runtime, one.machine, kSettingNames[one.setting],
-                    one.runs, p.matmul, p.attention,
-                    p.layerFloorForwardSec * 1e3, p.layerFloorBackwardSec * 1e3,
-                    p.tensorOverlap, p.gradientOverlap, p.bubble, p.stepSec)
+                    one.runs, p.matmul, p.attention, p.leastForwardSec * 1e3,
+                    p.leastBackwardSec * 1e3, p.tensorOverlap,
+                    p.gradientOverlap, p.bubble, p.stepSec)
                 .str();
   }
   return text;

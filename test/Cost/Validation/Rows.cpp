@@ -253,7 +253,7 @@ double kerf::validate::parametersOf(const Row &row) {
          row.layers.value_or(0) * (attention + mlp * row.experts.value_or(1));
 }
 
-/// Per step: attention's products of scores, forward once, nothing masked.
+/// Per step: attention's matmuls of scores, forward once, nothing masked.
 static double scoreFlops(const Row &row) {
   double tokens = double(*row.globalBatch) * *row.sequence;
   return 4 * tokens * *row.layers * *row.hidden * *row.sequence;

@@ -72,7 +72,7 @@ std::optional<double> measuredStepSec(const Row &row, double peak);
 /// not state the sizes that it needs.
 std::optional<double> flopsOfFormula(const Row &row);
 
-/// Products inside layers are in an 8-bit type, whatever its scales.
+/// Matmuls inside layers are in an 8-bit type, whatever its scales.
 bool isFloat8(const Row &row);
 
 /// Attention reads latents (DeepSeek's MLA), by the row's notes.

@@ -38,7 +38,7 @@ static bool hasUnfusedNorms(const Row &row) {
   return notes.contains("kernel=") && !notes.contains("RMS kernel");
 }
 
-/// Sequence parallelism by plain gathers in front of products, which keep what
+/// Sequence parallelism by plain gathers in front of matmuls, which keep what
 /// they gathered.
 static bool keepsGathered(const Row &row) {
   return llvm::StringRef(row.source).contains("Aleph");
@@ -46,7 +46,7 @@ static bool keepsGathered(const Row &row) {
 
 /// Bytes that attention without flash keeps per score: 2 of the softmax, with
 /// dropout 1 of the mask and 2 of what is left (Korthikanti et al. 2022,
-/// section 4.1), without it 2 of the product; 8 in eager PyTorch, which keeps
+/// section 4.1), without it 2 of the matmul; 8 in eager PyTorch, which keeps
 /// scaled and masked scores as well.
 static double bytesPerScore(const Row &row, const LayerKind &kind) {
   if (llvm::StringRef(row.notes).contains("kernel=torch"))
@@ -95,7 +95,7 @@ private:
   bool isKept(int value) const { return layout.axes[0].kept[value] >= 0; }
   bool isLayer() const;
   double keptBytes(int value) const;
-  std::set<int> inputsOfProducts(llvm::StringRef type) const;
+  std::set<int> inputsOfMatmuls(llvm::StringRef type) const;
 
   double savedBytes() const;
   double maskBytes() const;
@@ -178,7 +178,7 @@ double RuntimeLayer::scoreBytes() const {
 
 /// Kept values that forward products of a number type read first; "": of any
 /// type.
-std::set<int> RuntimeLayer::inputsOfProducts(llvm::StringRef type) const {
+std::set<int> RuntimeLayer::inputsOfMatmuls(llvm::StringRef type) const {
   std::set<int> inputs;
   for (const LayerOp &op : kind.ops)
     if (op.phase == LayerPhase::Forward && op.work.matmulFlops > 0 &&
@@ -187,15 +187,15 @@ std::set<int> RuntimeLayer::inputsOfProducts(llvm::StringRef type) const {
   return inputs;
 }
 
-/// Inputs of fp8 products are kept in fp8 (NVIDIA Transformer Engine).
+/// Inputs of fp8 matmuls are kept in fp8 (NVIDIA Transformer Engine).
 double RuntimeLayer::savedByFloat8() const {
   double bytes = 0;
-  for (int value : inputsOfProducts("fp8"))
+  for (int value : inputsOfMatmuls("fp8"))
     bytes += keptBytes(value) / 2;
   return bytes;
 }
 
-/// What gathers in front of products keep besides the rank's part.
+/// What gathers in front of matmuls keep besides the rank's part.
 double RuntimeLayer::savedByGathers() const {
   std::set<int> gathered;
   for (size_t i = 0; i < kind.ops.size(); ++i)
@@ -204,7 +204,7 @@ double RuntimeLayer::savedByGathers() const {
         layout.axes[0].ops[i].operands[0] == kReplicated)
       gathered.insert(kind.ops[i].operands[0]);
   double bytes = 0;
-  for (int value : inputsOfProducts(""))
+  for (int value : inputsOfMatmuls(""))
     if (gathered.count(value) && isSplit(layout.axes[0].kept[value]))
       bytes += keptBytes(value) * double(key.groups[0].size - 1);
   return bytes;
@@ -215,7 +215,7 @@ double RuntimeLayer::savedByGathers() const {
 //===----------------------------------------------------------------------===//
 
 /// Norms in eager PyTorch, kernel by kernel in f32: casts, squares, mean and
-/// two products move 36 bytes per number forward, their gradients about 80
+/// two matmuls move 36 bytes per number forward, their gradients about 80
 /// backward; one kernel moves 4 and 8. The input and the normed numbers are
 /// kept in f32.
 void RuntimeLayer::addUnfusedNorms() {
@@ -231,9 +231,9 @@ void RuntimeLayer::addUnfusedNorms() {
   }
 }
 
-/// Batched products of heads whose rows are no multiple of 16 bytes miss the
+/// Batched matmuls of heads whose rows are no multiple of 16 bytes miss the
 /// matrix units: BLOOM's layouts with heads of 108 and 150 ran as if these
-/// products took 12 times as long.
+/// matmuls took 12 times as long.
 void RuntimeLayer::addUnalignedHeads() {
   const Device &device = context.machine->device;
   double share = batchShare() / double(key.groups[0].size * key.groups[1].size);
@@ -276,7 +276,7 @@ void RuntimeLayer::recompute(Again again) {
     point.recomputed = "selective";
     return;
   case Again::EveryOther:
-    // Half of the products' results stay, about a quarter of all bytes.
+    // Half of the matmuls' results stay, about a quarter of all bytes.
     point.recompute = point.forward;
     point.recompute.attentionSec = 0;
     point.recompute.matmulSec /= 2;

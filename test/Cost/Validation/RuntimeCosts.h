@@ -20,7 +20,7 @@ namespace kerf::validate {
 enum class Again {
   Nothing,
   Attention,  ///< Megatron's "selective": the core of attention
-  EveryOther, ///< torchtitan's "op": every other product, and all row kernels
+  EveryOther, ///< torchtitan's "op": every other matmul, and all row kernels
   HalfLayers, ///< torchtitan's "layer": every other layer
   All,        ///< the whole layer, also what nobody reads
 };

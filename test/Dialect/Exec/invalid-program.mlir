@@ -46,7 +46,7 @@ exec.program @program_c3_loop arena 192 lower_bound 192 classes [0, 0, 0, 0, 0, 
 // Each dimension is cut by a list of axes, maybe an empty one.
 exec.program @param_c1 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected one list of axes per dimension of 'tensor<4x8xf32>', found [[]]}}
-  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<4x8xf32> cuts [[]] init <zeros> at 0 by 128
+  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<4x8xf32> sharded [[]] init <zeros> at 0 by 128
 }
 
 // -----
@@ -54,7 +54,7 @@ exec.program @param_c1 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0
 // A part has the rank of the whole.
 exec.program @param_c1_rank arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected tensors of one rank, found 'tensor<4x8xf32>' and 'tensor<32xf32>'}}
-  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<32xf32> cuts [[], []] init <zeros> at 0 by 128
+  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<32xf32> sharded [[], []] init <zeros> at 0 by 128
 }
 
 // -----
@@ -62,7 +62,7 @@ exec.program @param_c1_rank arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0,
 // A state without an address.
 exec.program @param_c2 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected states {name, type, at, by}, with a block of 2 or more or without a dimension, found [{by = 64 : i64, name = "m", type = f32}]}}
-  exec.param "w" [0 to 1] tensor<4xf32> local tensor<4xf32> cuts [[]] init <zeros> at 0 by 64 states [{name = "m", type = f32, by = 64}]
+  exec.param "w" [0 to 1] tensor<4xf32> local tensor<4xf32> sharded [[]] init <zeros> at 0 by 64 states [{name = "m", type = f32, by = 64}]
 }
 
 // -----
@@ -70,7 +70,7 @@ exec.program @param_c2 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0
 // A block of one element is the state itself.
 exec.program @param_c2_block arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected states {name, type, at, by}, with a block of 2 or more or without a dimension, found}}
-  exec.param "w" [0 to 1] tensor<4xf32> local tensor<4xf32> cuts [[]] init <zeros> at 0 by 64 states [{name = "m", type = f32, at = 64, by = 64, block = 1}]
+  exec.param "w" [0 to 1] tensor<4xf32> local tensor<4xf32> sharded [[]] init <zeros> at 0 by 64 states [{name = "m", type = f32, at = 64, by = 64, block = 1}]
 }
 
 // -----
@@ -78,7 +78,7 @@ exec.program @param_c2_block arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0
 // Pieces of more than 2^20 elements would be padding.
 exec.program @param_c2_granule arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected a granule from 1 to 1048576, found 4294967552}}
-  exec.param "w" [0 to 1] tensor<4xf32> local tensor<4xf32> cuts [[]] state over ["dp"] granule 4294967552 init <zeros> at 0 by 64
+  exec.param "w" [0 to 1] tensor<4xf32> local tensor<4xf32> sharded [[]] state over ["dp"] granule 4294967552 init <zeros> at 0 by 64
 }
 
 // -----
@@ -86,7 +86,7 @@ exec.program @param_c2_granule arena 128 lower_bound 128 classes [0, 0, 0, 0, 0,
 // A dimension is made of blocks of one size.
 exec.program @param_c3 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected 'blocks' with one number per dimension, which divides the local size, found [1, 3]}}
-  exec.param "w" [0 to 1] tensor<4x16xf32> local tensor<4x8xf32> cuts [[], ["tp"]] blocks [1, 3] init <zeros> at 0 by 128
+  exec.param "w" [0 to 1] tensor<4x16xf32> local tensor<4x8xf32> sharded [[], ["tp"]] blocks [1, 3] init <zeros> at 0 by 128
 }
 
 // -----
@@ -94,15 +94,15 @@ exec.program @param_c3 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0
 // Every dimension has blocks, if only one.
 exec.program @param_c3_rank arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected 'blocks' with one number per dimension, which divides the local size, found [2]}}
-  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<4x8xf32> cuts [[], []] blocks [2] init <zeros> at 0 by 128
+  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<4x8xf32> sharded [[], []] blocks [2] init <zeros> at 0 by 128
 }
 
 // -----
 
 // An axis cuts a dimension or the flattened shard, not both.
 exec.program @param_c4 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
-  // expected-error@+1 {{expected 'state' over names of axes that cut no dimension, found "tp"}}
-  exec.param "w" [0 to 1] tensor<4x16xf32> local tensor<4x8xf32> cuts [[], ["tp"]] state over ["dp", "tp"] init <zeros> at 0 by 128
+  // expected-error@+1 {{expected 'state' over names of axes that split no dimension, found "tp"}}
+  exec.param "w" [0 to 1] tensor<4x16xf32> local tensor<4x8xf32> sharded [[], ["tp"]] state over ["dp", "tp"] init <zeros> at 0 by 128
 }
 
 // -----
@@ -110,7 +110,7 @@ exec.program @param_c4 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0
 // Weights in pieces have their state in the same pieces.
 exec.program @param_c4_weights arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected 'weights' over the axes of 'state'}}
-  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<4x8xf32> cuts [[], []] weights over ["dp"] init <zeros> at 0 by 64
+  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<4x8xf32> sharded [[], []] weights over ["dp"] init <zeros> at 0 by 64
 }
 
 // -----
@@ -134,7 +134,7 @@ exec.program @channel_c1_holds arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0
 // Axes are names.
 exec.program @input_c1 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected one list of axes per dimension of 'tensor<4xi32>', found [[1]]}}
-  exec.input "tokens" role "tokens" tensor<4xi32> local tensor<4xi32> cuts [[1]] at 0
+  exec.input "tokens" role "tokens" tensor<4xi32> local tensor<4xi32> sharded [[1]] at 0
 }
 
 // -----

@@ -5,20 +5,20 @@
 // CHECK-LABEL: exec.program @all arena 1024 lower_bound 960 classes [256, 64, 64, 64, 256, 64, 64, 64] attributes {micro_batches = 2 : i64} {
 exec.program @all arena 1024 lower_bound 960 classes [256, 64, 64, 64, 256, 64, 64, 64]
     attributes {micro_batches = 2} {
-  // CHECK-NEXT: exec.param "h.{i}.w"[0 to 2] tensor<4x8xbf16> local tensor<4x4xbf16> cuts {{\[\[}}], ["tp"]] init <normal, 0.02> at 0 by 32 master f32 at 64 by 64 states [{at = 192 : i64, by = 64 : i64, name = "m", type = f32}]
-  exec.param "h.{i}.w" [0 to 2] tensor<4x8xbf16> local tensor<4x4xbf16> cuts [[], ["tp"]] init <normal, 0.02> at 0 by 32 master f32 at 64 by 64 states [{name = "m", type = f32, at = 192, by = 64}]
-  // CHECK-NEXT: exec.param "g"[0 to 1] tensor<4xf32> local tensor<4xf32> cuts {{\[\[}}]] init <ones> frozen at 320 by 16
-  exec.param "g" [0 to 1] tensor<4xf32> local tensor<4xf32> cuts [[]] init <ones> frozen at 320 by 16
-  // CHECK-NEXT: exec.param "qkv"[0 to 1] tensor<12x4xf32> local tensor<6x4xf32> cuts {{\[\[}}"tp"], []] blocks [3, 1] state over ["dp", "cp"] init <normal, 0.02> at 640 by 96 states [{at = 768 : i64, by = 24 : i64, name = "m", type = f32}]
-  exec.param "qkv" [0 to 1] tensor<12x4xf32> local tensor<6x4xf32> cuts [["tp"], []] blocks [3, 1] state over ["dp", "cp"] init <normal, 0.02> at 640 by 96 states [{name = "m", type = f32, at = 768, by = 24}]
-  // CHECK-NEXT: exec.param "codes"[0 to 1] tensor<4x32xf32> local tensor<4x32xf32> cuts {{\[\[}}], []] state over ["dp"] granule 16 init <ones> at 0 by 512 states [{at = 512 : i64, by = 64 : i64, name = "m", type = i8}, {at = 576 : i64, block = 16 : i64, by = 16 : i64, name = "m_max", type = f32}]
-  exec.param "codes" [0 to 1] tensor<4x32xf32> local tensor<4x32xf32> cuts [[], []] state over ["dp"] granule 16 init <ones> at 0 by 512 states [{name = "m", type = i8, at = 512, by = 64}, {name = "m_max", type = f32, block = 16, at = 576, by = 16}]
-  // CHECK-NEXT: exec.param "z"[0 to 1] tensor<5xf32> local tensor<5xf32> cuts {{\[\[}}]] state over ["dp"] weights over ["dp"] init <ones> at 320 by 12
-  exec.param "z" [0 to 1] tensor<5xf32> local tensor<5xf32> cuts [[]] state over ["dp"] weights over ["dp"] init <ones> at 320 by 12
+  // CHECK-NEXT: exec.param "h.{i}.w"[0 to 2] tensor<4x8xbf16> local tensor<4x4xbf16> sharded {{\[\[}}], ["tp"]] init <normal, 0.02> at 0 by 32 master f32 at 64 by 64 states [{at = 192 : i64, by = 64 : i64, name = "m", type = f32}]
+  exec.param "h.{i}.w" [0 to 2] tensor<4x8xbf16> local tensor<4x4xbf16> sharded [[], ["tp"]] init <normal, 0.02> at 0 by 32 master f32 at 64 by 64 states [{name = "m", type = f32, at = 192, by = 64}]
+  // CHECK-NEXT: exec.param "g"[0 to 1] tensor<4xf32> local tensor<4xf32> sharded {{\[\[}}]] init <ones> frozen at 320 by 16
+  exec.param "g" [0 to 1] tensor<4xf32> local tensor<4xf32> sharded [[]] init <ones> frozen at 320 by 16
+  // CHECK-NEXT: exec.param "qkv"[0 to 1] tensor<12x4xf32> local tensor<6x4xf32> sharded {{\[\[}}"tp"], []] blocks [3, 1] state over ["dp", "cp"] init <normal, 0.02> at 640 by 96 states [{at = 768 : i64, by = 24 : i64, name = "m", type = f32}]
+  exec.param "qkv" [0 to 1] tensor<12x4xf32> local tensor<6x4xf32> sharded [["tp"], []] blocks [3, 1] state over ["dp", "cp"] init <normal, 0.02> at 640 by 96 states [{name = "m", type = f32, at = 768, by = 24}]
+  // CHECK-NEXT: exec.param "codes"[0 to 1] tensor<4x32xf32> local tensor<4x32xf32> sharded {{\[\[}}], []] state over ["dp"] granule 16 init <ones> at 0 by 512 states [{at = 512 : i64, by = 64 : i64, name = "m", type = i8}, {at = 576 : i64, block = 16 : i64, by = 16 : i64, name = "m_max", type = f32}]
+  exec.param "codes" [0 to 1] tensor<4x32xf32> local tensor<4x32xf32> sharded [[], []] state over ["dp"] granule 16 init <ones> at 0 by 512 states [{name = "m", type = i8, at = 512, by = 64}, {name = "m_max", type = f32, block = 16, at = 576, by = 16}]
+  // CHECK-NEXT: exec.param "z"[0 to 1] tensor<5xf32> local tensor<5xf32> sharded {{\[\[}}]] state over ["dp"] weights over ["dp"] init <ones> at 320 by 12
+  exec.param "z" [0 to 1] tensor<5xf32> local tensor<5xf32> sharded [[]] state over ["dp"] weights over ["dp"] init <ones> at 320 by 12
   // CHECK-NEXT: exec.channel "forward" from 0 to 1 bytes 64 holds 2
   exec.channel "forward" from 0 to 1 bytes 64 holds 2
-  // CHECK-NEXT: exec.input "tokens" role "tokens" tensor<2x8xi32> local tensor<2x8xi32> cuts {{\[\[}}"dp", "micro"], []] at 384
-  exec.input "tokens" role "tokens" tensor<2x8xi32> local tensor<2x8xi32> cuts [["dp", "micro"], []] at 384
+  // CHECK-NEXT: exec.input "tokens" role "tokens" tensor<2x8xi32> local tensor<2x8xi32> sharded {{\[\[}}"dp", "micro"], []] at 384
+  exec.input "tokens" role "tokens" tensor<2x8xi32> local tensor<2x8xi32> sharded [["dp", "micro"], []] at 384
   // CHECK-NEXT: exec.output "loss" f32 at 448
   exec.output "loss" f32 at 448
   // CHECK-NEXT: exec.buffer "h" class 4 at 512 bytes 256 live [0, 3, 7, 9]

@@ -18,7 +18,7 @@ kerf.model @sources(seed %seed: tensor<i32>, step %step: tensor<i32>, %at: tenso
   kerf.return %scalar : tensor<f32>
 }
 
-// Element-wise ops are cut anywhere. A pending sum passes through a product by either operand,
+// Element-wise ops are cut anywhere. A pending sum passes through a matmul by either operand,
 // through a sum by both at once, and through no other function of two.
 kerf.model @pointwise(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>, %n: tensor<2xi32>, %loss: tensor<f32>) {
   // expected-remark-re @+1 {{{{^}}b=4 s=6 : [b, s] -> [b, s] linear in 0{{$}}}}

@@ -99,7 +99,7 @@ kerf.model @model_c8(tokens %t: tensor<4x8xi32>, %x: tensor<f32>) attributes {zi
 
 // -----
 
-// expected-error @below {{expected zero 0 (nothing cut), 1 (optimizer state), 2 (gradients too) or 3 (weights too), found 4}}
+// expected-error @below {{expected zero 0 (nothing sharded), 1 (optimizer state), 2 (gradients too) or 3 (weights too), found 4}}
 "test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, zero = 4>} : () -> ()
 
 // -----

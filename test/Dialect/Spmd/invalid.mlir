@@ -15,77 +15,77 @@ spmd.program @program_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 spmd.program @input_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected one list of axes per dimension of}}
-  spmd.input @x global tensor<8x4xf32> cut [[dp]] : tensor<4x4xf32>
+  spmd.input @x global tensor<8x4xf32> sharded [[dp]] : tensor<4x4xf32>
 }
 
 // -----
 
 spmd.program @input_c1_axis over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected axes of the mesh #kerf.mesh<dp = 2, tp = 2>, found 'pp'}}
-  spmd.input @x global tensor<8xf32> cut [[pp]] : tensor<8xf32>
+  spmd.input @x global tensor<8xf32> sharded [[pp]] : tensor<8xf32>
 }
 
 // -----
 
 spmd.program @input_c1_twice over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{has axis 'dp' twice}}
-  spmd.input @x global tensor<8x8xf32> cut [[dp], [dp]] : tensor<4x4xf32>
+  spmd.input @x global tensor<8x8xf32> sharded [[dp], [dp]] : tensor<4x4xf32>
 }
 
 // -----
 
 spmd.program @input_c1_divide over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  // expected-error @below {{cuts a dimension of 7 into 2 parts, which does not divide it}}
-  spmd.input @x global tensor<7xf32> cut [[dp]] : tensor<3xf32>
+  // expected-error @below {{splits a dimension of 7 into 2 parts, which does not divide it}}
+  spmd.input @x global tensor<7xf32> sharded [[dp]] : tensor<3xf32>
 }
 
 // -----
 
 spmd.program @input_c1_type over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected local type 'tensor<4xf32>', found 'tensor<8xf32>'}}
-  spmd.input @x global tensor<8xf32> cut [[dp]] : tensor<8xf32>
+  spmd.input @x global tensor<8xf32> sharded [[dp]] : tensor<8xf32>
 }
 
 // -----
 
 spmd.program @input_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected 'micro' as the last axis of dimension 0}}
-  spmd.input @x global tensor<8x4xf32> cut [[], [micro]] : tensor<8x2xf32>
+  spmd.input @x global tensor<8x4xf32> sharded [[], [micro]] : tensor<8x2xf32>
 }
 
 // -----
 
 spmd.program @input_c2_last over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected 'micro' as the last axis of dimension 0}}
-  spmd.input @x global tensor<8xf32> cut [[micro, dp]] : tensor<2xf32>
+  spmd.input @x global tensor<8xf32> sharded [[micro, dp]] : tensor<2xf32>
 }
 
 // -----
 
 spmd.program @input_c3 over <cp = 2> micro_batches 1 slots 1 {
   // expected-error @below {{expected a zigzag along [1] of 'tensor<8x12xi32>', found #kerf.zigzag<2 x 2 along [1]>}}
-  spmd.input @x global tensor<8x12xi32> cut [[], [cp]] zigzag <2 x 2 along [1]> : tensor<8x6xi32>
+  spmd.input @x global tensor<8x12xi32> sharded [[], [cp]] zigzag <2 x 2 along [1]> : tensor<8x6xi32>
 }
 
 // -----
 
 spmd.program @param_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{found 'micro'}}
-  spmd.param "w" global tensor<8xf32> cut [[micro]] init <ones> : tensor<4xf32>
+  spmd.param "w" global tensor<8xf32> sharded [[micro]] init <ones> : tensor<4xf32>
 }
 
 // -----
 
 spmd.program @param_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected [start to end] with an {i} in its name, 0 <= start < end, or neither}}
-  spmd.param "h.{i}.w" global tensor<8xf32> cut [[]] init <ones> : tensor<8xf32>
+  spmd.param "h.{i}.w" global tensor<8xf32> sharded [[]] init <ones> : tensor<8xf32>
 }
 
 // -----
 
 spmd.program @param_c3 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{is frozen and has an update rule}}
-  spmd.param "w" global tensor<8xf32> cut [[]] rule #kerf.sgd<> init <ones> frozen : tensor<8xf32>
+  spmd.param "w" global tensor<8xf32> sharded [[]] rule #kerf.sgd<> init <ones> frozen : tensor<8xf32>
 }
 
 // -----
@@ -193,7 +193,7 @@ spmd.program @call_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 spmd.program @read_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.input @in global tensor<8xf32> sharded [[]] : tensor<8xf32>
   spmd.buffer @slot slot : tensor<4x16xf32>
   spmd.buffer @step step : tensor<8xf32>
   spmd.output @out last : tensor<4x16xf32>
@@ -208,7 +208,7 @@ spmd.program @read_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 spmd.program @read_c1_type over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.input @in global tensor<8xf32> sharded [[]] : tensor<8xf32>
   spmd.buffer @slot slot : tensor<4x16xf32>
   spmd.buffer @step step : tensor<8xf32>
   spmd.output @out last : tensor<4x16xf32>
@@ -223,7 +223,7 @@ spmd.program @read_c1_type over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 spmd.program @write_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.input @in global tensor<8xf32> sharded [[]] : tensor<8xf32>
   spmd.buffer @slot slot : tensor<4x16xf32>
   spmd.buffer @step step : tensor<8xf32>
   spmd.output @out last : tensor<4x16xf32>
@@ -238,7 +238,7 @@ spmd.program @write_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 spmd.program @accumulate_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.input @in global tensor<8xf32> sharded [[]] : tensor<8xf32>
   spmd.buffer @slot slot : tensor<4x16xf32>
   spmd.buffer @step step : tensor<8xf32>
   spmd.output @out last : tensor<4x16xf32>
@@ -253,7 +253,7 @@ spmd.program @accumulate_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 spmd.program @accumulate_c1_last over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.input @in global tensor<8xf32> sharded [[]] : tensor<8xf32>
   spmd.buffer @slot slot : tensor<4x16xf32>
   spmd.buffer @step step : tensor<8xf32>
   spmd.output @out last : tensor<4x16xf32>
@@ -438,18 +438,18 @@ spmd.program @fused_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 spmd.program @yield_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
-    // expected-error @below {{'spmd.yield' op expects parent op to be one of 'spmd.fused, spmd.product'}}
+    // expected-error @below {{'spmd.yield' op expects parent op to be one of 'spmd.fused, spmd.fused_matmul'}}
     spmd.yield
   }
 }
 
 // -----
 
-spmd.program @product_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+spmd.program @fused_matmul_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<4x16xf32>
     // expected-error @below {{expected a body that takes the operands}}
-    %y = "spmd.product"(%x) ({
+    %y = "spmd.fused_matmul"(%x) ({
     ^bb0(%a: tensor<4xf32>):
       spmd.yield %a : tensor<4xf32>
     }) : (tensor<4x16xf32>) -> tensor<4xf32>
@@ -459,11 +459,11 @@ spmd.program @product_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 // -----
 
-spmd.program @product_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+spmd.program @fused_matmul_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<4x16xf32>
     // expected-error @below {{expected a 'spmd.yield' of the results' types at the end of its body}}
-    %y = spmd.product (%a = %x : tensor<4x16xf32>) -> (tensor<4xf32>) {
+    %y = spmd.fused_matmul (%a = %x : tensor<4x16xf32>) -> (tensor<4xf32>) {
       spmd.yield %a : tensor<4x16xf32>
     }
     spmd.return
@@ -473,11 +473,11 @@ spmd.program @product_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 // An activation that no library call has.
-spmd.program @product_c3 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+spmd.program @fused_matmul_c3 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<16x16xf32>
-    // expected-error @below {{expected a body of one product and its epilogue: a tanh gelu, a tanh gelu_backward with or without the sum of its rows, the sum of the rows of one factor, or a product by f32 scalars; as results the matrix, then what else is read}}
-    %y = spmd.product (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>) {
+    // expected-error @below {{expected a body of one matmul and its epilogue: a tanh gelu, a tanh gelu_backward with or without the sum of its rows, the sum of the rows of one factor, or a matmul by f32 scalars; as results the matrix, then what else is read}}
+    %y = spmd.fused_matmul (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>) {
       %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
       %g = kerf.gelu exact %p : tensor<16x16xf32>
       spmd.yield %g : tensor<16x16xf32>
@@ -489,12 +489,12 @@ spmd.program @product_c3 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 // A scalar of another type than f32: a device reads f32.
-spmd.program @product_c3_scalar over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+spmd.program @matmul_c3_scalar over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<16x16xbf16>
     %u = kerf.constant dense<0.5> : tensor<bf16>
-    // expected-error @below {{expected a body of one product and its epilogue}}
-    %y = spmd.product (%a = %x : tensor<16x16xbf16>, %s = %u : tensor<bf16>) -> (tensor<16x16xbf16>) {
+    // expected-error @below {{expected a body of one matmul and its epilogue}}
+    %y = spmd.fused_matmul (%a = %x : tensor<16x16xbf16>, %s = %u : tensor<bf16>) -> (tensor<16x16xbf16>) {
       %p = kerf.linear %a, %a : tensor<16x16xbf16>, tensor<16x16xbf16>
       %b = kerf.broadcast %s dims [] : tensor<bf16> -> tensor<16x16xbf16>
       %m = kerf.mul %p, %b : tensor<16x16xbf16>
@@ -507,12 +507,12 @@ spmd.program @product_c3_scalar over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 // More scalars than a call takes.
-spmd.program @product_c3_scalars over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+spmd.program @matmul_c3_scalars over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<16x16xf32>
     %u = kerf.constant dense<0.5> : tensor<f32>
-    // expected-error @below {{expected a body of one product and its epilogue}}
-    %y = spmd.product (%a = %x : tensor<16x16xf32>, %s = %u : tensor<f32>) -> (tensor<16x16xf32>) {
+    // expected-error @below {{expected a body of one matmul and its epilogue}}
+    %y = spmd.fused_matmul (%a = %x : tensor<16x16xf32>, %s = %u : tensor<f32>) -> (tensor<16x16xf32>) {
       %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
       %s2 = kerf.mul %s, %s : tensor<f32>
       %s3 = kerf.mul %s2, %s : tensor<f32>
@@ -527,12 +527,12 @@ spmd.program @product_c3_scalars over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 // A factor per column.
-spmd.program @product_c3_factor over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+spmd.program @matmul_c3_factor over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<16x16xf32>
     %u = kerf.constant dense<0.5> : tensor<16xf32>
-    // expected-error @below {{expected a body of one product and its epilogue}}
-    %y = spmd.product (%a = %x : tensor<16x16xf32>, %s = %u : tensor<16xf32>) -> (tensor<16x16xf32>) {
+    // expected-error @below {{expected a body of one matmul and its epilogue}}
+    %y = spmd.fused_matmul (%a = %x : tensor<16x16xf32>, %s = %u : tensor<16xf32>) -> (tensor<16x16xf32>) {
       %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
       %b = kerf.broadcast %s dims [1] : tensor<16xf32> -> tensor<16x16xf32>
       %m = kerf.mul %p, %b : tensor<16x16xf32>
@@ -545,11 +545,11 @@ spmd.program @product_c3_factor over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 // The sum of what is no factor.
-spmd.program @product_c3_sum over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+spmd.program @matmul_c3_sum over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<16x16xf32>
-    // expected-error @below {{expected a body of one product and its epilogue}}
-    %y:2 = spmd.product (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16xf32>) {
+    // expected-error @below {{expected a body of one matmul and its epilogue}}
+    %y:2 = spmd.fused_matmul (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16xf32>) {
       %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
       %s = kerf.reduce sum %p dims [0] : tensor<16x16xf32>
       spmd.yield %p, %s : tensor<16x16xf32>, tensor<16xf32>
@@ -560,12 +560,12 @@ spmd.program @product_c3_sum over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 // -----
 
-// The sum of rows that the product does not add up over.
-spmd.program @product_c3_rows over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+// The sum of rows that the matmul does not add up over.
+spmd.program @matmul_c3_rows over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<16x16xf32>
-    // expected-error @below {{expected a body of one product and its epilogue}}
-    %y:2 = spmd.product (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16xf32>) {
+    // expected-error @below {{expected a body of one matmul and its epilogue}}
+    %y:2 = spmd.fused_matmul (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16xf32>) {
       %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
       %s = kerf.reduce sum %a dims [0] : tensor<16x16xf32>
       spmd.yield %p, %s : tensor<16x16xf32>, tensor<16xf32>
@@ -577,11 +577,11 @@ spmd.program @product_c3_rows over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 // A factor that the body makes.
-spmd.program @product_c3_inner over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+spmd.program @matmul_c3_inner over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<1x16xf32>
-    // expected-error @below {{expected a body of one product and its epilogue}}
-    %y:2 = spmd.product (%a = %x : tensor<1x16xf32>) -> (tensor<1xf32>, tensor<16xf32>) {
+    // expected-error @below {{expected a body of one matmul and its epilogue}}
+    %y:2 = spmd.fused_matmul (%a = %x : tensor<1x16xf32>) -> (tensor<1xf32>, tensor<16xf32>) {
       %s = kerf.reduce sum %a dims [0] : tensor<1x16xf32>
       %p = kerf.einsum "sn,n->s" %a, %s : tensor<1x16xf32>, tensor<16xf32> -> tensor<1xf32>
       spmd.yield %p, %s : tensor<1xf32>, tensor<16xf32>
@@ -593,11 +593,11 @@ spmd.program @product_c3_inner over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 // Gelu in a type that libraries have none for.
-spmd.program @product_c3_f64 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+spmd.program @matmul_c3_f64 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<16x16xf64>
-    // expected-error @below {{expected a body of one product and its epilogue}}
-    %y = spmd.product (%a = %x : tensor<16x16xf64>) -> (tensor<16x16xf64>) {
+    // expected-error @below {{expected a body of one matmul and its epilogue}}
+    %y = spmd.fused_matmul (%a = %x : tensor<16x16xf64>) -> (tensor<16x16xf64>) {
       %p = kerf.linear %a, %a : tensor<16x16xf64>, tensor<16x16xf64>
       %g = kerf.gelu tanh %p : tensor<16x16xf64>
       spmd.yield %g : tensor<16x16xf64>
@@ -608,12 +608,12 @@ spmd.program @product_c3_f64 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 // -----
 
-// A product of a batch.
-spmd.program @product_c3_batch over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+// A matmul of a batch.
+spmd.program @matmul_c3_batch over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<2x16x16xf32>
-    // expected-error @below {{expected a body of one product and its epilogue}}
-    %y = spmd.product (%a = %x : tensor<2x16x16xf32>) -> (tensor<2x16x16xf32>) {
+    // expected-error @below {{expected a body of one matmul and its epilogue}}
+    %y = spmd.fused_matmul (%a = %x : tensor<2x16x16xf32>) -> (tensor<2x16x16xf32>) {
       %p = kerf.matmul %a, %a : tensor<2x16x16xf32>, tensor<2x16x16xf32>
       %g = kerf.gelu tanh %p : tensor<2x16x16xf32>
       spmd.yield %g : tensor<2x16x16xf32>
@@ -638,52 +638,52 @@ spmd.program @program_c3_single over <dp = 2> stage 1 micro_batches 2 slots 1 {
 
 spmd.program @param_c4 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected 'weights' over the axes of 'state'}}
-  spmd.param "w" global tensor<5xf32> cut [[]] weights over [dp] init <ones> : tensor<5xf32>
+  spmd.param "w" global tensor<5xf32> sharded [[]] weights over [dp] init <ones> : tensor<5xf32>
 }
 
 // -----
 
 spmd.program @param_c4_cut over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  // expected-error @below {{rests in pieces over "tp", which cuts a dimension already}}
-  spmd.param "w" global tensor<4xf32> cut [[tp]] state over [tp] init <ones> : tensor<2xf32>
+  // expected-error @below {{rests in pieces over "tp", which splits a dimension already}}
+  spmd.param "w" global tensor<4xf32> sharded [[tp]] state over [tp] init <ones> : tensor<2xf32>
 }
 
 // -----
 
 spmd.program @param_c4_type over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected the type of a piece, 'tensor<3xf32>', found 'tensor<5xf32>'}}
-  spmd.param "w" global tensor<5xf32> cut [[]] state over [dp] weights over [dp] init <ones> : tensor<5xf32>
+  spmd.param "w" global tensor<5xf32> sharded [[]] state over [dp] weights over [dp] init <ones> : tensor<5xf32>
 }
 
 // -----
 
 spmd.program @param_c5 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected 'blocks' with one number per dimension, which divides the local size}}
-  spmd.param "w" global tensor<12xf32> cut [[tp]] blocks [4] init <ones> : tensor<6xf32>
+  spmd.param "w" global tensor<12xf32> sharded [[tp]] blocks [4] init <ones> : tensor<6xf32>
 }
 
 // -----
 
 spmd.program @param_c6 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  // expected-error @below {{"w" is cut into 24 neighbours of its last dimension, which are no whole blocks of 16 of its optimizer state; choose a smaller block}}
-  spmd.param "w" global tensor<4x48xf32> cut [[], [tp]] rule #kerf.adamw_8bit<block = 16, min_elements = 0> init <ones> : tensor<4x24xf32>
+  // expected-error @below {{"w" is split into 24 neighbours of its last dimension, which are no whole blocks of 16 of its optimizer state; choose a smaller block}}
+  spmd.param "w" global tensor<4x48xf32> sharded [[], [tp]] rule #kerf.adamw_8bit<block = 16, min_elements = 0> init <ones> : tensor<4x24xf32>
 }
 
 // -----
 
 // The thirds of a row are whole blocks, their halves are not.
 spmd.program @param_c6_blocks over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  // expected-error @below {{"w" is cut into 8 neighbours of its last dimension}}
-  spmd.param "w" global tensor<4x48xf32> cut [[], [tp]] blocks [1, 3] rule #kerf.adamw_8bit<block = 16, min_elements = 0> init <ones> : tensor<4x24xf32>
+  // expected-error @below {{"w" is split into 8 neighbours of its last dimension}}
+  spmd.param "w" global tensor<4x48xf32> sharded [[], [tp]] blocks [1, 3] rule #kerf.adamw_8bit<block = 16, min_elements = 0> init <ones> : tensor<4x24xf32>
 }
 
 // -----
 
 // Muon has sums over one of both dimensions.
 spmd.program @param_c7 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  spmd.param "experts" global tensor<4x6x8xf32> cut [[dp], [tp], []] rule #kerf.muon<> init <ones> : tensor<2x3x8xf32>
-  // expected-error @below {{"w" expected matrices that are cut along one dimension, which #kerf.muon<> updates, found 'tensor<3x4xf32>' of 'tensor<6x8xf32>'; choose another layout or another optimizer}}
-  spmd.param "w" global tensor<6x8xf32> cut [[dp], [tp]] rule #kerf.muon<> init <ones> : tensor<3x4xf32>
+  spmd.param "experts" global tensor<4x6x8xf32> sharded [[dp], [tp], []] rule #kerf.muon<> init <ones> : tensor<2x3x8xf32>
+  // expected-error @below {{"w" expected matrices that are split along one dimension, which #kerf.muon<> updates, found 'tensor<3x4xf32>' of 'tensor<6x8xf32>'; choose another layout or another optimizer}}
+  spmd.param "w" global tensor<6x8xf32> sharded [[dp], [tp]] rule #kerf.muon<> init <ones> : tensor<3x4xf32>
 }
 
 // -----
@@ -784,7 +784,7 @@ spmd.program @recv_c1 over <pp = 2> micro_batches 2 slots 1 {
 // -----
 
 spmd.program @gather_param_c1 over <dp = 2> micro_batches 2 slots 1 {
-  spmd.param "w" global tensor<5xf32> cut [[]] init <ones> : tensor<5xf32>
+  spmd.param "w" global tensor<5xf32> sharded [[]] init <ones> : tensor<5xf32>
   spmd.func @update() {
     // expected-error @below {{of "w", which is declared as no parameter with 'state' and without 'weights'}}
     spmd.gather_param "w"

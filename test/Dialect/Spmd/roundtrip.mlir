@@ -4,14 +4,14 @@
 // Declarations, functions and schedules print as they are written.
 // CHECK-LABEL: spmd.program @all over <dp = 2, tp = 2> micro_batches 2 slots 1
 spmd.program @all over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  // CHECK-NEXT: spmd.input @tokens role "tokens" global tensor<8x16xi32> cut {{\[\[}}dp, micro], []] vocabulary 256 : tensor<2x16xi32>
-  spmd.input @tokens role "tokens" global tensor<8x16xi32> cut [[dp, micro], []] vocabulary 256 : tensor<2x16xi32>
-  // CHECK-NEXT: spmd.input @plain global tensor<4xf32> cut {{\[\[}}]] : tensor<4xf32>
-  spmd.input @plain global tensor<4xf32> cut [[]] : tensor<4xf32>
-  // CHECK-NEXT: spmd.param "h.{i}.w"[0 to 4] global tensor<32x96xbf16> cut {{\[\[}}], [tp]] rule #kerf.adamw<> init <normal, 0.02> master f32 : tensor<32x48xbf16>
-  spmd.param "h.{i}.w" [0 to 4] global tensor<32x96xbf16> cut [[], [tp]] rule #kerf.adamw<> init <normal, 0.02> master f32 : tensor<32x48xbf16>
-  // CHECK-NEXT: spmd.param "f" global tensor<4xf32> cut {{\[\[}}]] init <ones> frozen : tensor<4xf32>
-  spmd.param "f" global tensor<4xf32> cut [[]] init <ones> frozen : tensor<4xf32>
+  // CHECK-NEXT: spmd.input @tokens role "tokens" global tensor<8x16xi32> sharded {{\[\[}}dp, micro], []] vocabulary 256 : tensor<2x16xi32>
+  spmd.input @tokens role "tokens" global tensor<8x16xi32> sharded [[dp, micro], []] vocabulary 256 : tensor<2x16xi32>
+  // CHECK-NEXT: spmd.input @plain global tensor<4xf32> sharded {{\[\[}}]] : tensor<4xf32>
+  spmd.input @plain global tensor<4xf32> sharded [[]] : tensor<4xf32>
+  // CHECK-NEXT: spmd.param "h.{i}.w"[0 to 4] global tensor<32x96xbf16> sharded {{\[\[}}], [tp]] rule #kerf.adamw<> init <normal, 0.02> master f32 : tensor<32x48xbf16>
+  spmd.param "h.{i}.w" [0 to 4] global tensor<32x96xbf16> sharded [[], [tp]] rule #kerf.adamw<> init <normal, 0.02> master f32 : tensor<32x48xbf16>
+  // CHECK-NEXT: spmd.param "f" global tensor<4xf32> sharded {{\[\[}}]] init <ones> frozen : tensor<4xf32>
+  spmd.param "f" global tensor<4xf32> sharded [[]] init <ones> frozen : tensor<4xf32>
   // CHECK-NEXT: spmd.buffer @saved slot : tensor<4xf32>
   spmd.buffer @saved slot : tensor<4xf32>
   // CHECK-NEXT: spmd.buffer @gradient step : tensor<4xf32>
@@ -56,21 +56,21 @@ spmd.program @all over <dp = 2, tp = 2> micro_batches 2 slots 1 {
       // CHECK-NEXT: spmd.yield %{{.*}} : tensor<4xf32>
       spmd.yield %e : tensor<4xf32>
     }
-    // CHECK: spmd.product (%[[L:.*]] = %{{.*}} : tensor<1x4xf32>, %[[R:.*]] = %{{.*}} : tensor<1x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) attributes {spmd.kind = "einsum+reduce"} {
+    // CHECK: spmd.fused_matmul (%[[L:.*]] = %{{.*}} : tensor<1x4xf32>, %[[R:.*]] = %{{.*}} : tensor<1x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) attributes {spmd.kind = "einsum+reduce"} {
     %row = kerf.reshape %x : tensor<4xf32> -> tensor<1x4xf32>
-    %product:2 = spmd.product (%left = %row : tensor<1x4xf32>, %right = %row : tensor<1x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) attributes {spmd.kind = "einsum+reduce"} {
+    %matmul:2 = spmd.fused_matmul (%left = %row : tensor<1x4xf32>, %right = %row : tensor<1x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) attributes {spmd.kind = "einsum+reduce"} {
       // CHECK-NEXT: kerf.einsum "sn,sk->nk" %[[L]], %[[R]]
       %both = kerf.einsum "sn,sk->nk" %left, %right : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<4x4xf32>
       %sum = kerf.reduce sum %left dims [0] : tensor<1x4xf32>
       // CHECK: spmd.yield %{{.*}}, %{{.*}} : tensor<4x4xf32>, tensor<4xf32>
       spmd.yield %both, %sum : tensor<4x4xf32>, tensor<4xf32>
     }
-    // A product of 8-bit floats by the units of both.
-    // CHECK: spmd.product (%[[A:.*]] = %{{.*}} : tensor<1x4xf8E5M2>, %[[B:.*]] = %{{.*}} : tensor<1x4xf8E4M3FN>, %[[U:.*]] = %{{.*}} : tensor<f32>, %[[V:.*]] = %{{.*}} : tensor<f32>) -> (tensor<1x1xbf16>) {
+    // A matmul of 8-bit floats by the units of both.
+    // CHECK: spmd.fused_matmul (%[[A:.*]] = %{{.*}} : tensor<1x4xf8E5M2>, %[[B:.*]] = %{{.*}} : tensor<1x4xf8E4M3FN>, %[[U:.*]] = %{{.*}} : tensor<f32>, %[[V:.*]] = %{{.*}} : tensor<f32>) -> (tensor<1x1xbf16>) {
     %x8 = kerf.cast %row : tensor<1x4xf32> -> tensor<1x4xf8E5M2>
     %w8 = kerf.cast %row : tensor<1x4xf32> -> tensor<1x4xf8E4M3FN>
     %unit = kerf.unit %row of f8E4M3FN : tensor<1x4xf32>
-    %scaled = spmd.product (%left = %x8 : tensor<1x4xf8E5M2>, %right = %w8 : tensor<1x4xf8E4M3FN>, %u = %unit : tensor<f32>, %v = %unit : tensor<f32>) -> (tensor<1x1xbf16>) {
+    %scaled = spmd.fused_matmul (%left = %x8 : tensor<1x4xf8E5M2>, %right = %w8 : tensor<1x4xf8E4M3FN>, %u = %unit : tensor<f32>, %v = %unit : tensor<f32>) -> (tensor<1x1xbf16>) {
       // CHECK-NEXT: %[[P:.*]] = kerf.einsum "mk,nk->mn" %[[A]], %[[B]]
       %both = kerf.einsum "mk,nk->mn" %left, %right : tensor<1x4xf8E5M2>, tensor<1x4xf8E4M3FN> -> tensor<1x1xbf16>
       // CHECK-NEXT: %[[UV:.*]] = kerf.mul %[[U]], %[[V]]

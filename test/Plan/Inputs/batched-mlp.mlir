@@ -1,4 +1,4 @@
-// Every head has weights of its own: products with a batch, which libraries do
+// Every head has weights of its own: matmuls with a batch, which libraries do
 // not end in gelu.
 kerf.model @batched_mlp(tokens %tokens: tensor<8x16xi32>, targets %targets: tensor<8x16xi32>) attributes {
     optimizer = #kerf.adamw<weight_decay = 0.1>} {

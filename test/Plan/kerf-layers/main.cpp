@@ -121,7 +121,7 @@ static int judgePair(const LayerContext &layer, const LayerQuery &query) {
 }
 
 /// Seconds that a layout with so many elements takes at least.
-static double leastSec(const StateFloor &floor, double elements) {
+static double leastSec(const StateBound &floor, double elements) {
   const auto &curve = floor.seconds;
   elements *= 1 + 1e-9;
   if (elements < curve.front().first)
@@ -138,7 +138,7 @@ static double leastSec(const StateFloor &floor, double elements) {
 /// Layouts under many prices of bytes beside what is known without solving.
 static int judgeBounds(const LayerContext &layer, LayerQuery query) {
   SolvedTables tables(layer);
-  StateFloor floor = tables.lowerBoundState(query.key);
+  StateBound floor = tables.lowerBoundState(query.key);
   double least = tables.lowerBoundSec(query.key);
   double nearest = 0, nearestRest = 0;
   int layouts = 0;

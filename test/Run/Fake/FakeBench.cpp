@@ -1,11 +1,11 @@
 //===- FakeBench.cpp - a machine with planted figures ---------------------===//
 //
 // kerf_bench_* for kerf-run --calibrate: nothing runs, and every time follows
-// from figures that the test knows. One rank alone: products 100 GFLOP/s in f32
+// from figures that the test knows. One rank alone: matmuls 100 GFLOP/s in f32
 // and 400 in bf16, of which m rows have m / (m + 32) and sums over k have
 // k / (k + 60), in bf16 k / (k + 120); attention over l keys 40 forward and 30
 // backward times l / (l + 90); sums 20 GB/s, copies 24 GB/s, launches 7 us. n
-// ranks have together 0.8 of the rate of products and half of the memory's.
+// ranks have together 0.8 of the rate of matmuls and half of the memory's.
 // Collectives: 20 us per message, 8 GB/s that all ranks share. Environment:
 //   KERF_FAKE_NO_DEVICE=1  there is no device library
 //   KERF_FAKE_BUSY=1       two of three times are too long

@@ -7,9 +7,9 @@ import sys
 
 source, target = map(pathlib.Path, sys.argv[1:])
 tuning = json.loads(source.read_text())
-rows = [p for p in tuning["products"] if "; epilogue 256;" in p["product"] or "; epilogue 512;" in p["product"]]
+rows = [p for p in tuning["matmuls"] if "; epilogue 256;" in p["matmul"] or "; epilogue 512;" in p["matmul"]]
 assert rows, "no sums of rows"
-for product in rows:
-    words = product["choice"].removeprefix("epilogue left, ")
-    product["choice"] = "epilogue left, " + words
+for matmul in rows:
+    words = matmul["choice"].removeprefix("epilogue left, ")
+    matmul["choice"] = "epilogue left, " + words
 target.write_text(json.dumps(tuning, indent=1))

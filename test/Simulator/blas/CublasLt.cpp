@@ -1,8 +1,8 @@
 //===- CublasLt.cpp - the stand-in for cuBLASLt ---------------------------===//
 
 #include "../driver/Bridge.h"
+#include "Matmul.h"
 #include "Memory.h"
-#include "Product.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -217,7 +217,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
 /// Three: the sum over k in two parts, where it is long and there is room, and
 /// in one, by two tiles that give the same bits. All demand the alignment that
 /// was promised. As cuBLASLt 13.1, it also offers sums of rows of d without a
-/// workspace and those of factors that lie otherwise; such a product fails.
+/// workspace and those of factors that lie otherwise; such a matmul fails.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
     cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -278,7 +278,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// ---- Products ---------------------------------------------------------------
+// ---- Matmuls ---------------------------------------------------------------
 
 static double factorOf(const void *value, bool isDouble) {
   return isDouble ? *static_cast<const double *>(value)
@@ -286,24 +286,24 @@ static double factorOf(const void *value, bool isDouble) {
 }
 
 /// "" or why these pointers cannot be taken.
-static std::string refusePointers(const Product &product) {
-  const uint64_t at[] = {product.aAt, product.bAt, product.cAt, product.dAt};
+static std::string refusePointers(const Matmul &matmul) {
+  const uint64_t at[] = {matmul.aAt, matmul.bAt, matmul.cAt, matmul.dAt};
   for (int operand = 0; operand < 4; ++operand) {
-    bool isUnused = operand == 2 && product.beta == 0;
-    uint32_t alignment = product.algorithm.alignment[operand];
+    bool isUnused = operand == 2 && matmul.beta == 0;
+    uint32_t alignment = matmul.algorithm.alignment[operand];
     if (!isUnused && (!at[operand] || at[operand] % alignment))
       return std::string("operand ") + "abcd"[operand] +
              " is null or not aligned to the " + std::to_string(alignment) +
              " bytes that were promised";
   }
-  uint64_t needed = splitBytes(product.d, product.algorithm.split) +
-                    epilogueBytes(product.desc.epilogue);
-  if (needed > product.workspaceBytes ||
-      (needed && (!product.workspace || product.workspace % 256)))
+  uint64_t needed = splitBytes(matmul.d, matmul.algorithm.split) +
+                    epilogueBytes(matmul.desc.epilogue);
+  if (needed > matmul.workspaceBytes ||
+      (needed && (!matmul.workspace || matmul.workspace % 256)))
     return "the workspace is too small, null or not aligned to 256 bytes";
-  bool isInPlace = product.cAt == product.dAt && product.beta != 0;
-  if (isInPlace && (product.c.leading != product.d.leading ||
-                    product.c.order != product.d.order))
+  bool isInPlace = matmul.cAt == matmul.dAt && matmul.beta != 0;
+  if (isInPlace && (matmul.c.leading != matmul.d.leading ||
+                    matmul.c.order != matmul.d.order))
     return "c and d are one matrix with two layouts";
   return "";
 }
@@ -326,34 +326,34 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
     return reinterpret_cast<uint64_t>(pointer);
   };
   bool isDouble = desc->scale == CUDA_R_64F;
-  Product product{*desc,
-                  *aLayout,
-                  *bLayout,
-                  *cLayout,
-                  *dLayout,
-                  address(a),
-                  address(b),
-                  address(c),
-                  address(d),
-                  factorOf(alpha, isDouble),
-                  factorOf(beta, isDouble),
-                  {magic, 1, {1, 1, 1, 1}, 1},
-                  address(workspace),
-                  workspaceBytes};
+  Matmul matmul{*desc,
+                *aLayout,
+                *bLayout,
+                *cLayout,
+                *dLayout,
+                address(a),
+                address(b),
+                address(c),
+                address(d),
+                factorOf(alpha, isDouble),
+                factorOf(beta, isDouble),
+                {magic, 1, {1, 1, 1, 1}, 1},
+                address(workspace),
+                workspaceBytes};
   // As 13.1 does when it runs, though it offers algorithms before.
   for (const void *scale : {desc->scaleA, desc->scaleB})
     if (address(scale) % 16 != 0)
       return refuse(CUBLAS_STATUS_NOT_SUPPORTED,
                     "a scale's address is no multiple of 16");
   if (algorithm)
-    memcpy(&product.algorithm, algorithm, sizeof product.algorithm);
-  if (product.algorithm.magic != magic)
+    memcpy(&matmul.algorithm, algorithm, sizeof matmul.algorithm);
+  if (matmul.algorithm.magic != magic)
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "no algorithm");
-  why = sumsColumns(*desc) ? refusePointers(product)
+  why = sumsColumns(*desc) ? refusePointers(matmul)
                            : "the summed factor has rows of the summed index";
   if (!why.empty())
     return refuse(CUBLAS_STATUS_INVALID_VALUE, why);
-  int result = bridgeEnqueue(stream, [product] { run(product); });
+  int result = bridgeEnqueue(stream, [matmul] { run(matmul); });
   return result == Success ? CUBLAS_STATUS_SUCCESS
                            : CUBLAS_STATUS_EXECUTION_FAILED;
 }

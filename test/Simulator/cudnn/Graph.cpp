@@ -75,7 +75,7 @@ static std::string checkMatmul(const GraphOperation &o) {
   const Shape &x = o.x.shape, &b = o.b.shape, &y = o.y.shape;
   if (o.b.id == 0 || x[3] != b[2] || x[2] != y[2] || b[3] != y[3] ||
       !stands({x[0], x[1], 1, 1}, y) || !stands({b[0], b[1], 1, 1}, y))
-    return "factors that do not fit the product";
+    return "factors that do not fit the matmul";
   return "";
 }
 
@@ -160,19 +160,19 @@ bool GraphProgram::addsInMemory() const {
 }
 
 /// As what cuDNN 9.19 asks for: a little for attention, gradients of scores
-/// (16 bits) and of shared heads for its gradient. Where a product is added up
+/// (16 bits) and of shared heads for its gradient. Where a matmul is added up
 /// in f32 in memory, gradients of scores are not kept.
 int64_t GraphProgram::workspaceBytes() const {
-  int64_t bytes = 256, products = 0;
+  int64_t bytes = 256, matmuls = 0;
   for (const GraphOperation &o : operations) {
-    if (o.kind == GraphKind::Matmul && ++products == 1 && !addsInMemory())
+    if (o.kind == GraphKind::Matmul && ++matmuls == 1 && !addsInMemory())
       bytes += 2 * o.y.shape[0] * o.y.shape[1] * ((o.y.shape[2] + 63) / 64) *
                64 * ((o.y.shape[3] + 127) / 128) * 128;
     if (o.kind == GraphKind::Matmul && o.y.isInner &&
         o.y.type != CUDNN_DATA_FLOAT)
       bytes += 2 * o.y.count();
   }
-  return products > 2 ? bytes : 256;
+  return matmuls > 2 ? bytes : 256;
 }
 
 // ---- Numbers ----------------------------------------------------------------

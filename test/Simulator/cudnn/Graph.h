@@ -44,7 +44,7 @@ struct GraphProgram {
 
   /// Takes operations in any order. "" or why they are no graph.
   std::string take(std::vector<GraphOperation> given);
-  /// Is a product added up in f32 in memory?
+  /// Is a matmul added up in f32 in memory?
   bool addsInMemory() const;
   /// Bytes of workspace that its engine takes.
   int64_t workspaceBytes() const;

@@ -267,7 +267,7 @@ static void multiply(Session &session, const Shape &shape, uint32_t splits,
   cuMemFree(workspace);
 }
 
-static void testProducts(Session &session) {
+static void testMatmuls(Session &session) {
   for (int trans = 0; trans < 4; ++trans)
     for (int type : {CUDA_R_32F, CUDA_R_64F, CUDA_R_16F, CUDA_R_16BF}) {
       Shape shape;
@@ -388,7 +388,7 @@ static void testAlignment(Session &session) {
 
 int main() {
   Session session;
-  testProducts(session);
+  testMatmuls(session);
   testRefusals(session);
   testFloat8(session);
   testAlignment(session);

@@ -139,7 +139,7 @@ static const Case floats[] = {
     {"add.f32 %r9, %r1, 0f3F800000;", f2, none, none, f3},
     {"sub.f32 %r9, %r1, %r2;", f1, f2, none, fm1},
     {"mul.f32 %r9, %r1, %r2;", f15, f2, none, f3},
-    // 1 + 2^-23 squared needs 47 bits: only a fused product keeps them.
+    // 1 + 2^-23 squared needs 47 bits: only a fused multiply-add keeps them.
     {"fma.rn.f32 %r9, %r1, %r1, %r2;", 0x3F800001, 0xBF800002, none,
      0x28800000},
     {"fma.rn.f64 %d9, %d1, %d2, %d3;", d1, d2, d1, d3},

@@ -7,25 +7,25 @@ using namespace kerf::sim;
 using namespace kerf::sim::test;
 
 namespace {
-const ProductCase plain{{}, {128, false, 8192, 16, 1024}};
-const ProductCase fromRegisters{
+const MatmulCase plain{{}, {128, false, 8192, 16, 1024}};
+const MatmulCase fromRegisters{
     {}, {128, false, 8192, 16, 1024}, 8, false, true, true};
-const std::string product = productOf(plain);
-const std::string ofRegisters = productOf(fromRegisters);
+const std::string matmul = matmulOf(plain);
+const std::string ofRegisters = matmulOf(fromRegisters);
 const std::string rest = commitLine + waitLine;
 
-Result runBody(const std::string &body, const ProductCase &one = plain,
+Result runBody(const std::string &body, const MatmulCase &one = plain,
                uint32_t threads = 128) {
   return run(kernelOf(one, body), imageOf(one), threads * one.columns / 2, {},
              {threads, 1, 1});
 }
-void passes(const std::string &body, const ProductCase &one = plain,
+void passes(const std::string &body, const MatmulCase &one = plain,
             uint32_t threads = 128) {
   Result result = runBody(body, one, threads);
   check(result.status == Success, body + ": " + result.text);
 }
 void stops(const std::string &body, const std::string &part,
-           const ProductCase &one = plain, uint32_t threads = 128,
+           const MatmulCase &one = plain, uint32_t threads = 128,
            Status status = LaunchFailed) {
   Result result = runBody(body, one, threads);
   same(int(result.status), int(status), body);
@@ -41,24 +41,24 @@ Result runChanged(std::string text, const std::string &from,
 }
 
 void testRegisters() {
-  stops(product + rest, "no wgmma.fence before the first product");
-  stops(fenceLine + "mov.f32 %f2, 0f00000000;" + product + rest,
+  stops(matmul + rest, "no wgmma.fence before the first matmul");
+  stops(fenceLine + "mov.f32 %f2, 0f00000000;" + matmul + rest,
         "register 2 of the accumulator was written in line ");
-  stops(fenceLine + product + rest + "mov.f32 %f9, %f1;" + product + rest,
+  stops(fenceLine + matmul + rest + "mov.f32 %f9, %f1;" + matmul + rest,
         "register 1 of the accumulator was read in line ");
-  passes(fenceLine + product + rest + "mov.f32 %f9, %f1;" + fenceLine +
-         product + rest);
-  stops(fenceLine + product + commitLine + "add.f32 %f9, %f9, %f3;" + waitLine,
+  passes(fenceLine + matmul + rest + "mov.f32 %f9, %f1;" + fenceLine + matmul +
+         rest);
+  stops(fenceLine + matmul + commitLine + "add.f32 %f9, %f9, %f3;" + waitLine,
         "accumulator read before wgmma.wait_group: register 3 of the wgmma");
-  passes(fenceLine + product + "@%p1 mov.f32 %f3, %f9;" + rest); // %p1: false
-  stops(fenceLine + product + "@!%p1 mov.f32 %f3, %f9;" + rest,
+  passes(fenceLine + matmul + "@%p1 mov.f32 %f3, %f9;" + rest); // %p1: false
+  stops(fenceLine + matmul + "@!%p1 mov.f32 %f3, %f9;" + rest,
         "accumulator written before wgmma.wait_group: register 3");
   // Not committed, or in a group that was not waited for.
-  stops(fenceLine + product + waitLine + commitLine,
+  stops(fenceLine + matmul + waitLine + commitLine,
         "accumulator read before wgmma.wait_group");
-  stops(fenceLine + product + commitLine + "wgmma.wait_group.sync.aligned 1;",
+  stops(fenceLine + matmul + commitLine + "wgmma.wait_group.sync.aligned 1;",
         "accumulator read before wgmma.wait_group");
-  stops(fenceLine + product + commitLine + "ret;",
+  stops(fenceLine + matmul + commitLine + "ret;",
         "the kernel ends and the wgmma of line ");
   stops(fenceLine + ofRegisters + "add.u32 %r8, %r8, %r12;" + rest,
         "A in registers read before wgmma.wait_group: register 1",
@@ -66,28 +66,28 @@ void testRegisters() {
   stops(fenceLine + ofRegisters + rest + "mov.b32 %r13, %r12;" + ofRegisters +
             rest,
         "register 1 of A was read", fromRegisters);
-  // Products of one shape may follow each other, and share A.
-  passes(fenceLine + product + product + commitLine + product + commitLine +
-         "wgmma.wait_group.sync.aligned 1;" + product + rest);
+  // Matmuls of one shape may follow each other, and share A.
+  passes(fenceLine + matmul + matmul + commitLine + matmul + commitLine +
+         "wgmma.wait_group.sync.aligned 1;" + matmul + rest);
   passes(fenceLine + ofRegisters + ofRegisters + rest + ofRegisters + rest,
          fromRegisters);
 }
 
 void testShapes() {
-  ProductCase other = plain;
+  MatmulCase other = plain;
   other.columns = 16;
-  std::string wider = productOf(other);
-  stops(fenceLine + product + wider + rest,
+  std::string wider = matmulOf(other);
+  stops(fenceLine + matmul + wider + rest,
         "in an accumulator of another shape in the wgmma of line ", other);
-  stops(fenceLine + product + fenceLine + wider + rest,
+  stops(fenceLine + matmul + fenceLine + wider + rest,
         "wgmma.wait_group comes first", other);
-  stops(fenceLine + product + rest + wider + rest,
+  stops(fenceLine + matmul + rest + wider + rest,
         "and no wgmma.fence lies between", other);
-  passes(fenceLine + product + rest + fenceLine + wider + rest, other);
+  passes(fenceLine + matmul + rest + fenceLine + wider + rest, other);
 }
 
 void testProxy() {
-  std::string text = kernelOf(plain, fenceLine + product + rest);
+  std::string text = kernelOf(plain, fenceLine + matmul + rest);
   const std::string fence = "fence.proxy.async.shared::cta;",
                     barrier = "\n  bar.sync 0;";
   contains(runChanged(text, fence, "").text, "fence.proxy.async is missing",
@@ -95,7 +95,7 @@ void testProxy() {
   contains(runChanged(text, fence, "fence.proxy.async.global;").text,
            "fence.proxy.async is missing", "a fence of global memory");
   contains(runChanged(text, fence + barrier, barrier + fence).text,
-           "no barrier lies between its fence.proxy.async and the product",
+           "no barrier lies between its fence.proxy.async and the matmul",
            "the fence behind the barrier");
   check(runChanged(text, fence, "fence.proxy.async;").status == Success,
         "a fence of all memory");
@@ -109,45 +109,45 @@ void testProxy() {
            "], {%r3, %r4, %r5, %r6};" + end;
   };
   passes(rewrite("0", "fence.proxy.async; bar.warp.sync -1;") + fenceLine +
-         product + rest);
-  stops(rewrite("0", "fence.proxy.async;") + fenceLine + product + rest,
+         matmul + rest);
+  stops(rewrite("0", "fence.proxy.async;") + fenceLine + matmul + rest,
         "no barrier lies between its fence.proxy.async");
   stops(rewrite("8192", "fence.proxy.async; bar.warp.sync -1;") + fenceLine +
-            product + rest,
+            matmul + rest,
         "no barrier lies between its fence.proxy.async");
 }
 
 void testOverwriting() {
   const std::string copy = "cp.async.ca.shared.global [%d3], [%d1], 16;",
                     store = "bar.sync 0; st.shared.b32 [%d3+8192], %r9;";
-  stops(fenceLine + product + store + rest,
+  stops(fenceLine + matmul + store + rest,
         "shared byte 8192 is overwritten while the wgmma of line ");
-  stops(fenceLine + product + commitLine + "bar.sync 0;" + copy + waitLine,
+  stops(fenceLine + matmul + commitLine + "bar.sync 0;" + copy + waitLine,
         "shared byte 0 is overwritten while the wgmma of line ");
-  passes(fenceLine + product + rest + store);
-  stops(copy + fenceLine + product + rest,
+  passes(fenceLine + matmul + rest + store);
+  stops(copy + fenceLine + matmul + rest,
         "which a cp.async writes that was not waited for");
-  stops(copy + "cp.async.wait_all; bar.sync 0;" + fenceLine + product + rest,
+  stops(copy + "cp.async.wait_all; bar.sync 0;" + fenceLine + matmul + rest,
         "fence.proxy.async is missing");
   passes(copy + "cp.async.wait_all; fence.proxy.async; bar.sync 0;" +
-         fenceLine + product + rest);
+         fenceLine + matmul + rest);
   Setting races("KERF_SIM_RACES", "1");
   // The last warp writes B, which the others have read, or its own rows of A.
   const std::string late = "setp.ge.u32 %p2, %r1, 96; @%p2 st.shared.b32 [%d3+";
-  stops(fenceLine + product + rest + late + "8192], %r9;",
+  stops(fenceLine + matmul + rest + late + "8192], %r9;",
         "is written, another thread read it and no barrier lies between");
-  passes(fenceLine + product + rest + "bar.sync 0;" + late + "8192], %r9;");
-  stops(fenceLine + product + commitLine + "bar.sync 0;" + waitLine + late +
+  passes(fenceLine + matmul + rest + "bar.sync 0;" + late + "8192], %r9;");
+  stops(fenceLine + matmul + commitLine + "bar.sync 0;" + waitLine + late +
             "8192], %r9;",
         "is written, another thread read it and no barrier lies between");
-  passes(fenceLine + product + rest +
+  passes(fenceLine + matmul + rest +
          "setp.eq.u32 %p2, %r1, 100; @%p2 st.shared.b32 [%d3+6144], %r9;");
 }
 
 void testPlaces() {
-  ProductCase one = plain;
+  MatmulCase one = plain;
   one.b.start = sharedBytes - 512; // half of its 8 rows
-  std::string text = kernelOf(one, fenceLine + product + rest);
+  std::string text = kernelOf(one, fenceLine + matmul + rest);
   auto gives = [&](uint32_t dynamic, Status status, const std::string &part) {
     Result result =
         run(text, imageOf(plain), 128 * 4, {}, {128, 1, 1}, dynamic);
@@ -157,7 +157,7 @@ void testPlaces() {
   gives(0, IllegalAddress, "B is at shared address 49");
   gives(1024, LaunchFailed, "which no thread of the block wrote");
   // Variables lie as badly as they may: swizzled rows want all their alignment.
-  text = kernelOf(plain, fenceLine + product + rest);
+  text = kernelOf(plain, fenceLine + matmul + rest);
   Result right = run(text, imageOf(plain), 128 * 4, {}, {128, 1, 1});
   Result wrong = runChanged(text, ".align 1024", ".align 512");
   check(right.status == Success && wrong.status == Success, "both run");
@@ -166,7 +166,7 @@ void testPlaces() {
 
 void testDescriptors() {
   auto changed = [](const std::string &change, const std::string &part) {
-    stops(change + fenceLine + product + rest, part, plain, 128,
+    stops(change + fenceLine + matmul + rest, part, plain, 128,
           IllegalInstruction);
   };
   changed("or.b64 %da, %da, 0x4000;", "A: descriptor 0x4000004000014000: bits");
@@ -187,7 +187,7 @@ void testTogether() {
     stops(body, part, plain, 128, IllegalInstruction);
   };
   auto scaled = [](const std::string &condition) {
-    std::string text = product;
+    std::string text = matmul;
     text.replace(text.find("1, 1, 1"), 1, "%p2");
     return condition + fenceLine + text + rest;
   };
@@ -196,22 +196,22 @@ void testTogether() {
           "another warp of the warpgroup has another scale-d");
   passes(scaled("setp.lt.u32 %p2, %r1, 999;"));
   const std::string branch = "setp.lt.u32 %p2, %r1, 64; @%p2 bra A;\n";
-  differs(branch + fenceLine + "A:\n" + fenceLine + product + rest,
+  differs(branch + fenceLine + "A:\n" + fenceLine + matmul + rest,
           "another warp of the warpgroup executed the wgmma of line ");
-  differs(fenceLine + product + rest + branch + commitLine + "A:",
+  differs(fenceLine + matmul + rest + branch + commitLine + "A:",
           "wgmma instructions, the first one of the warpgroup 4");
   stops("setp.lt.u32 %p2, %r1, 16; @!%p2 bra A;\n" + fenceLine + "A:",
         "deadlock of lanes");
   stops(fenceLine, "wgmma needs 4 whole warps from a warp that 4 divides",
         plain, 160, IllegalInstruction);
-  passes(fenceLine + product + rest, plain, 256);
+  passes(fenceLine + matmul + rest, plain, 256);
 }
 
 void testModules() {
   auto refuses = [](const std::string &from, const std::string &to,
                     const std::string &part) {
     Result result =
-        runChanged(kernelOf(plain, fenceLine + product + rest), from, to);
+        runChanged(kernelOf(plain, fenceLine + matmul + rest), from, to);
     same(int(result.status), int(InvalidPtx), part);
     contains(result.text, part, part);
   };

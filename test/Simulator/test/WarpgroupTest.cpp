@@ -1,4 +1,4 @@
-//===- WarpgroupTest.cpp - products of warpgroups -------------------------===//
+//===- WarpgroupTest.cpp - matmuls of warpgroups --------------------------===//
 
 #include "Check.h"
 #include "Warpgroups.h"
@@ -7,7 +7,7 @@ using namespace kerf::sim;
 using namespace kerf::sim::test;
 
 namespace {
-std::string describe(const ProductCase &one) {
+std::string describe(const MatmulCase &one) {
   auto matrix = [](const Layout &layout) {
     return std::to_string(layout.row) + (layout.isMnMajor ? " mn " : " k ") +
            std::to_string(layout.start) + "/" + std::to_string(layout.leading) +
@@ -20,10 +20,10 @@ std::string describe(const ProductCase &one) {
 }
 
 /// All numbers of all threads.
-void gives(const ProductCase &one) {
+void gives(const MatmulCase &one) {
   int count = one.columns / 2;
   Result result =
-      run(kernelOf(one, fenceLine + productOf(one) + commitLine + waitLine),
+      run(kernelOf(one, fenceLine + matmulOf(one) + commitLine + waitLine),
           imageOf(one), 128 * count, {}, {128, 1, 1});
   if (!check(result.status == Success, describe(one) + ": " + result.text))
     return;

@@ -68,14 +68,14 @@ inline uint16_t bitsOf(float value, bool isHalf) {
   return (bits >> 16 & 0x8000) | ((bits & 0x7FFFFFFF) - 0x38000000) >> 13;
 }
 
-struct ProductCase {
+struct MatmulCase {
   Layout a, b;
   int columns = 8;
   bool isHalf = false, accumulates = true, inRegisters = false;
   int signA = 1, signB = 1;
 };
 
-inline std::vector<uint32_t> imageOf(const ProductCase &one) {
+inline std::vector<uint32_t> imageOf(const MatmulCase &one) {
   std::vector<uint32_t> words(sharedBytes / 4);
   auto put = [&](uint32_t at, float value) {
     uint16_t bits = bitsOf(value, one.isHalf);
@@ -106,7 +106,7 @@ inline std::string registers(int count) {
 
 /// Copies `in` to shared memory s, runs `body`, and stores the accumulators
 /// %f0.. of each thread. %da and %db hold the descriptors.
-inline std::string kernelOf(const ProductCase &one, const std::string &body,
+inline std::string kernelOf(const MatmulCase &one, const std::string &body,
                             const char *target = "sm_90a") {
   std::string text = ".version 8.0\n.target " + std::string(target) + R"(
 .address_size 64
@@ -141,7 +141,7 @@ L: mad.wide.u32 %d4, %r2, 16, %d1; mad.wide.u32 %d5, %r2, 16, %d3;
   return text + "  ret;\n}\n";
 }
 
-inline std::string productOf(const ProductCase &one) {
+inline std::string matmulOf(const MatmulCase &one) {
   std::string type = one.isHalf ? ".f16" : ".bf16";
   std::string text =
       "wgmma.mma_async.sync.aligned.m64n" + std::to_string(one.columns) +

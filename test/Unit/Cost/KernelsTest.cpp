@@ -39,9 +39,9 @@ static Device measured() {
   return device;
 }
 
-// On a device without tiles a product runs at the best rate, whatever its
+// On a device without tiles a matmul runs at the best rate, whatever its
 // shape.
-TEST(KernelsTest, ProductsAtTheBestRate) {
+TEST(KernelsTest, MatmulsAtTheBestRate) {
   double flops = 2.0 * 4096 * 1000 * 5000;
   EXPECT_DOUBLE_EQ(matmulSec(cpu(), {}, {1, 4096, 1000, 5000}, "bf16", 2),
                    flops / (1000e12 * 0.8));
@@ -52,8 +52,8 @@ TEST(KernelsTest, ProductsAtTheBestRate) {
   EXPECT_EQ(matmulSec(cpu(), {}, {1, 0, 1000, 5000}, "bf16", 2), 0);
 }
 
-// A product with a vector reads its matrix once: memory decides.
-TEST(KernelsTest, ProductsBoundByMemory) {
+// A matmul with a vector reads its matrix once: memory decides.
+TEST(KernelsTest, MatmulsBoundByMemory) {
   double bytes = 2.0 * (4096.0 * 4096 + 2 * 4096);
   EXPECT_DOUBLE_EQ(matmulSec(h100(), {}, {1, 1, 4096, 4096}, "bf16", 2),
                    bytes / (3e12 * 0.75));
@@ -84,7 +84,7 @@ TEST(KernelsTest, LargeShapes) {
 }
 
 // More of anything never takes less time, and nothing beats the peak or memory.
-TEST(KernelsTest, ProductsAreMonotone) {
+TEST(KernelsTest, MatmulsAreMonotone) {
   std::mt19937 random(7);
   auto size = [&](double most) {
     return std::floor(std::exp(std::log(most) * (random() / 4294967296.0)));
@@ -106,9 +106,9 @@ TEST(KernelsTest, ProductsAreMonotone) {
   }
 }
 
-// Measured products: parts of the best rate by rows, and sums that take as long
+// Measured matmuls: parts of the best rate by rows, and sums that take as long
 // as if they were longer; of one type only.
-TEST(KernelsTest, MeasuredProducts) {
+TEST(KernelsTest, MeasuredMatmuls) {
   auto part = [](double m, double k, const char *type = "f32") {
     MatmulShape shape{1, m, 4096, k};
     return matmulSec(cpu(), {}, shape, type, 0) /
@@ -214,13 +214,13 @@ TEST(KernelsTest, UnfusedAttention) {
   profile.flash = false;
   profile.scoreBytesForward = 13;
   profile.scoreBytesBackward = 19;
-  double scores = 1e9, products = 1000e12 * 0.8, memory = 3e12 * 0.75;
+  double scores = 1e9, matmuls = 1000e12 * 0.8, memory = 3e12 * 0.75;
   EXPECT_DOUBLE_EQ(
       attentionSec(h100(), profile, {2.56e11, 1e6, 128, scores, "bf16"}),
-      4 * 128 * scores / products + 13 * scores / memory);
+      4 * 128 * scores / matmuls + 13 * scores / memory);
   EXPECT_DOUBLE_EQ(
       attentionSec(h100(), profile, {6.4e11, 1e6, 128, scores, "bf16", true}),
-      8 * 128 * scores / products + 19 * scores / memory);
+      8 * 128 * scores / matmuls + 19 * scores / memory);
 }
 
 // Rows are bound by bytes, or by arithmetic where there is much of it.

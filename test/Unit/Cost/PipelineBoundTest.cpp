@@ -135,7 +135,7 @@ static Known knownOf(const StepWork &step) {
     facts.mostWeight = std::max(facts.mostWeight, own.weight / own.sec);
     facts.mostHeld = std::max(facts.mostHeld, 1 - own.work / own.sec);
     facts.mostEnds = std::max(facts.mostEnds, own.ends / own.sec);
-    facts.putOffSec += own.put;
+    facts.deferredSec += own.put;
     const ChunkWork &first = stage.chunks.front();
     facts.firstChunkSec =
         std::min(facts.firstChunkSec, first.forwardSec + first.backwardSec);

@@ -13,7 +13,7 @@ using namespace kerf;
 static const std::vector<ScheduleKind> kinds = allSchedules();
 
 /// Equal stages; a chunk takes `forward` and `backward` seconds, of which
-/// `weight` may be put off.
+/// `weight` may be deferred.
 static StepWork evenStep(ScheduleKind kind, int64_t stages,
                          int64_t microBatches, int64_t chunks, double forward,
                          double backward, double weight) {

@@ -68,9 +68,9 @@ namespace {
 /// Five elements on two ranks: pieces of three, the last one padded.
 const std::string kPieces = R"(
 spmd.program @p over <dp = 2> micro_batches 1 slots 1 {
-  spmd.input @g global tensor<2x5xf32> cut [[dp], []] : tensor<1x5xf32>
-  spmd.input @step global tensor<i32> cut [] : tensor<i32>
-  spmd.param "w" global tensor<5xbf16> cut [[]] state over [dp] rule #kerf.adamw<weight_decay = 0.5> init <normal, 1.0> master f32 : tensor<5xbf16>
+  spmd.input @g global tensor<2x5xf32> sharded [[dp], []] : tensor<1x5xf32>
+  spmd.input @step global tensor<i32> sharded [] : tensor<i32>
+  spmd.param "w" global tensor<5xbf16> sharded [[]] state over [dp] rule #kerf.adamw<weight_decay = 0.5> init <normal, 1.0> master f32 : tensor<5xbf16>
   spmd.func @update() {
     %g1 = spmd.read @g : tensor<1x5xf32>
     %g2 = kerf.reshape %g1 : tensor<1x5xf32> -> tensor<5xf32>
@@ -144,9 +144,9 @@ TEST_F(PiecesTest, WholeGradient) {
 TEST_F(PiecesTest, LayersInPieces) {
   ASSERT_TRUE(trainPieces(R"(
     spmd.program @p over <tp = 2, dp = 2> micro_batches 1 slots 1 {
-      spmd.input @g global tensor<2x2x6x5xf32> cut [[dp], [], [tp], []] : tensor<1x2x3x5xf32>
-      spmd.input @step global tensor<i32> cut [] : tensor<i32>
-      spmd.param "h.{i}.w" [0 to 2] global tensor<6x5xf32> cut [[tp], []] state over [dp] rule #kerf.sgd<momentum = 0.5> init <normal, 1.0> : tensor<3x5xf32>
+      spmd.input @g global tensor<2x2x6x5xf32> sharded [[dp], [], [tp], []] : tensor<1x2x3x5xf32>
+      spmd.input @step global tensor<i32> sharded [] : tensor<i32>
+      spmd.param "h.{i}.w" [0 to 2] global tensor<6x5xf32> sharded [[tp], []] state over [dp] rule #kerf.sgd<momentum = 0.5> init <normal, 1.0> : tensor<3x5xf32>
       spmd.func @update() {
         %g1 = spmd.read @g : tensor<1x2x3x5xf32>
         %g2 = kerf.reshape %g1 : tensor<1x2x3x5xf32> -> tensor<2x15xf32>
@@ -183,7 +183,7 @@ TEST_F(PiecesTest, WeightsInPieces) {
   setParam("w", {5}, {1, 2, 3, 4, 5});
   auto outputs = run(R"(
     spmd.program @p over <dp = 2> micro_batches 1 slots 1 {
-      spmd.param "w" global tensor<5xf32> cut [[]] state over [dp] weights over [dp] rule #kerf.sgd<> init <ones> : tensor<3xf32>
+      spmd.param "w" global tensor<5xf32> sharded [[]] state over [dp] weights over [dp] rule #kerf.sgd<> init <ones> : tensor<3xf32>
       spmd.output @w last : tensor<5xf32>
       spmd.func @update() {
         %p = kerf.param "w" init<ones> : tensor<3xf32>
@@ -219,7 +219,7 @@ TEST_F(PiecesTest, Blocks) {
   setParam("w", {12}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   auto outputs = run(R"(
     spmd.program @p over <tp = 2> micro_batches 1 slots 1 {
-      spmd.param "w" global tensor<12xf32> cut [[tp]] blocks [3] rule #kerf.sgd<> init <ones> : tensor<6xf32>
+      spmd.param "w" global tensor<12xf32> sharded [[tp]] blocks [3] rule #kerf.sgd<> init <ones> : tensor<6xf32>
       spmd.output @w last : tensor<12xf32>
       spmd.func @update() {
         %w = kerf.param "w" init<ones> : tensor<6xf32>
@@ -250,7 +250,7 @@ TEST_F(PiecesTest, BlocksInPieces) {
   setParam("w", {2, 8}, values);
   auto outputs = run(R"(
     spmd.program @p over <tp = 2, dp = 3> micro_batches 1 slots 1 {
-      spmd.param "w" global tensor<2x8xf32> cut [[], [tp]] blocks [1, 2] state over [dp] weights over [dp] rule #kerf.sgd<> init <ones> : tensor<3xf32>
+      spmd.param "w" global tensor<2x8xf32> sharded [[], [tp]] blocks [1, 2] state over [dp] weights over [dp] rule #kerf.sgd<> init <ones> : tensor<3xf32>
       spmd.output @w last : tensor<2x9xf32>
       spmd.func @update() {
         %p = kerf.param "w" init<ones> : tensor<3xf32>
@@ -275,7 +275,7 @@ TEST_F(PiecesTest, BlocksInPieces) {
 TEST_F(PiecesTest, Rotate) {
   auto outputs = run(R"(
     spmd.program @p over <cp = 3, dp = 2> micro_batches 1 slots 1 {
-      spmd.input @x global tensor<6xf32> cut [[dp, cp]] : tensor<1xf32>
+      spmd.input @x global tensor<6xf32> sharded [[dp, cp]] : tensor<1xf32>
       spmd.output @y last : tensor<6xf32>
       spmd.output @z last : tensor<6xf32>
       spmd.func @forward() {

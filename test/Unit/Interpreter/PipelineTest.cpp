@@ -29,10 +29,10 @@ const std::string kUpdate = R"(
 const std::string kTwoStages =
     R"(
 spmd.program @first over <pp = 2> micro_batches 2 slots 2 {
-  spmd.input @x global tensor<4xf32> cut [[micro]] : tensor<2xf32>
-  spmd.input @rate global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step global tensor<i32> cut [] : tensor<i32>
-  spmd.param "w0" global tensor<2xf32> cut [[]] rule #kerf.sgd<> init <ones> : tensor<2xf32>
+  spmd.input @x global tensor<4xf32> sharded [[micro]] : tensor<2xf32>
+  spmd.input @rate global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step global tensor<i32> sharded [] : tensor<i32>
+  spmd.param "w0" global tensor<2xf32> sharded [[]] rule #kerf.sgd<> init <ones> : tensor<2xf32>
   spmd.buffer @gradient step : tensor<2xf32>
   spmd.output @squares last : tensor<f32>
   spmd.func @forward() {
@@ -62,9 +62,9 @@ spmd.program @first over <pp = 2> micro_batches 2 slots 2 {
   }
 }
 spmd.program @second over <pp = 2> stage 1 micro_batches 2 slots 1 {
-  spmd.input @rate global tensor<f32> cut [] : tensor<f32>
-  spmd.input @step global tensor<i32> cut [] : tensor<i32>
-  spmd.param "w1" global tensor<2xf32> cut [[]] rule #kerf.sgd<> init <ones> : tensor<2xf32>
+  spmd.input @rate global tensor<f32> sharded [] : tensor<f32>
+  spmd.input @step global tensor<i32> sharded [] : tensor<i32>
+  spmd.param "w1" global tensor<2xf32> sharded [[]] rule #kerf.sgd<> init <ones> : tensor<2xf32>
   spmd.buffer @h slot : tensor<2xf32>
   spmd.buffer @gradient step : tensor<2xf32>
   spmd.output @loss sum : tensor<f32>
@@ -143,7 +143,7 @@ TEST_F(PipelineTest, ShortChannels) {
 TEST_F(PipelineTest, PairsOfRanks) {
   const std::string text = R"(
     spmd.program @a over <MESH> micro_batches 1 slots 1 {
-      spmd.input @x global tensor<6xf32> cut [[dp]] : tensor<2xf32>
+      spmd.input @x global tensor<6xf32> sharded [[dp]] : tensor<2xf32>
       spmd.output @y last : tensor<6xf32>
       spmd.func @forward() {
         %x = spmd.read @x : tensor<2xf32>
@@ -198,7 +198,7 @@ TEST_F(PipelineTest, Chunks) {
       }
       %v = kerf.reshape %w : tensor<1x1xf32> -> tensor<1xf32>)";
     return "spmd.param \"h.{i}.w\" [" + l + " to " + end +
-           "] global tensor<1xf32> cut [[]] rule #kerf.sgd<> init <ones> : "
+           "] global tensor<1xf32> sharded [[]] rule #kerf.sgd<> init <ones> : "
            "tensor<1xf32>\n"
            "spmd.buffer @in" +
            name +
@@ -251,7 +251,7 @@ TEST_F(PipelineTest, Chunks) {
     schedule += std::string("spmd.call @") + call + "\n";
   auto text =
       "spmd.program @a over <pp = 2> micro_batches 2 slots 2 {\n"
-      "spmd.input @x global tensor<2xf32> cut [[micro]] : tensor<1xf32>\n" +
+      "spmd.input @x global tensor<2xf32> sharded [[micro]] : tensor<1xf32>\n" +
       chunk(0, 0, 0) + chunk(0, 1, 2) + schedule +
       "}\n}\n"
       "spmd.program @b over <pp = 2> stage 1 micro_batches 2 slots 2 {\n"
@@ -329,7 +329,7 @@ namespace {
 /// stage 1 has 4, and each updates its copy by the sum.
 const std::string kTied = R"(
 spmd.program @a over <pp = 2> micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<1xf32> cut [[]] rule #kerf.sgd<> init <ones> : tensor<1xf32>
+  spmd.param "w" global tensor<1xf32> sharded [[]] rule #kerf.sgd<> init <ones> : tensor<1xf32>
   spmd.func @update() {
     %own = kerf.constant dense<3.0> : tensor<1xf32>
     spmd.send %own to 1 on "update" : tensor<1xf32>
@@ -345,7 +345,7 @@ spmd.program @a over <pp = 2> micro_batches 1 slots 1 {
   }
 }
 spmd.program @b over <pp = 2> stage 1 micro_batches 1 slots 1 {
-  spmd.param "w" global tensor<1xf32> cut [[]] rule #kerf.sgd<> init <ones> : tensor<1xf32>
+  spmd.param "w" global tensor<1xf32> sharded [[]] rule #kerf.sgd<> init <ones> : tensor<1xf32>
   spmd.func @update() {
     %own = kerf.constant dense<4.0> : tensor<1xf32>
     spmd.send %own to 0 on "update" : tensor<1xf32>

@@ -141,7 +141,7 @@ TEST_F(StageMistakesTest, IncompletePipeline) {
 TEST_F(StageMistakesTest, ParameterOverStages) {
   std::string message = failureOf(
       stagesOf("", "",
-               "spmd.param \"w\" global tensor<4xf32> cut [[pp]] init "
+               "spmd.param \"w\" global tensor<4xf32> sharded [[pp]] init "
                "<ones> : tensor<2xf32>\n"));
   EXPECT_EQ(message, "'spmd.param' op \"w\" rests over 'pp', whose ranks run "
                      "other programs\n");

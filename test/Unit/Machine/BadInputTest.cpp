@@ -80,7 +80,7 @@ TEST(BadMachine, MeasuredFigures) {
   EXPECT_EQ(rows("16: 0.5, 8: 1"),
             "7:49: error: field 'rows': expected more rows than 16\n");
   EXPECT_EQ(rows("8: 0.2, 16: 0.5"),
-            "7:48: error: field 'rows': a product of 16 rows would take less "
+            "7:48: error: field 'rows': a matmul of 16 rows would take less "
             "time than one of 8\n");
   EXPECT_EQ(rows("8: 0.5, 16: 0.4"),
             "7:48: error: field 'rows': expected the largest part at the most "

@@ -21,14 +21,14 @@ using Call = LifeProblem::Call;
 namespace {
 
 /// Functions 2c (forward) and 2c + 1 (backward) of each chunk c; with `weights`
-/// 2 * chunks + c is the put-off half of the backward.
+/// 2 * chunks + c is the deferred half of the backward.
 struct Pipeline {
   int64_t stages, stage, micros, chunks = 1;
   bool weights = false;
 };
 
 /// One chunk: as many forwards ahead as stages follow, then one backward each.
-/// Weight gradients, if put off, follow one micro-batch later, the rest at the
+/// Weight gradients, if deferred, follow one micro-batch later, the rest at the
 /// end.
 std::vector<Call> order1F1B(const Pipeline &p) {
   std::vector<Call> calls;

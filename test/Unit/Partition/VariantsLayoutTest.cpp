@@ -80,7 +80,7 @@ TEST_F(VariantsLayoutTest, BlocksAreConverted) {
   EXPECT_EQ(localType(tensor({24}), inBlocks(3), *axes), tensor({12}));
 }
 
-/// The thirds of a fused product: its output is made of three blocks, a slice
+/// The thirds of a fused matmul: its output is made of three blocks, a slice
 /// of a third of none.
 TEST_F(VariantsLayoutTest, BlocksFollowFactors) {
   Factors slice(Positions::Ignored);

@@ -151,9 +151,10 @@ TEST_F(VariantsTest, RingRefused) {
                             "variant": ["ring"]},
                            {"op": "attention_backward", "factors":
                             {"k": ["cp"]}, "variant": ["ring"]})"));
-  EXPECT_NE(text.find("the variant 'ring' cuts factors 'q' and 'k' by the same "
-                      "axes"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("the variant 'ring' splits factors 'q' and 'k' by the same "
+                "axes"),
+      std::string::npos)
       << text;
   options.seq = 6;
   text = refusal("llama", sequencePlan(4, "*embed*"));
@@ -392,7 +393,7 @@ TEST_F(VariantsTest, RaggedExpertsRefused) {
 // Blocks
 //===----------------------------------------------------------------------===//
 
-/// The thirds of a fused query-key-value product: each rank has its heads' part
+/// The thirds of a fused query-key-value matmul: each rank has its heads' part
 /// of each, weights rest so, and nothing is gathered for a slice. The second
 /// plan leaves the weight's gradient whole, which is then cut in blocks.
 TEST_F(VariantsTest, FusedThirds) {
@@ -470,7 +471,7 @@ TEST_F(VariantsTest, KeptRowsAreSeen) {
       programOf(*step, exchangePlan(R"("mesh": {"ep": 2}, "moe_buffer": 1.75)",
                                     "\"ep\""));
   ASSERT_TRUE(programs);
-  // Rows five times, and in each pass the counts, for places and for products.
+  // Rows five times, and in each pass the counts, for places and for matmuls.
   EXPECT_EQ(breakEach(*programs, expected, keepOwn), 9);
 }
 

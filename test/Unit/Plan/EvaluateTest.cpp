@@ -230,12 +230,12 @@ TEST(EvaluatePinned, TiedEmbedding) {
       1e-12);
 }
 
-// Floors, overlap and accumulation of a runtime's profile.
+// Bounds, overlap and accumulation of a runtime's profile.
 TEST(EvaluatePinned, Profile) {
   auto instance = handInstance();
   Profile &profile = instance->problem.profile;
-  profile.layerFloorForwardSec = 2e-3;
-  profile.layerFloorBackwardSec = 5e-3;
+  profile.leastForwardSec = 2e-3;
+  profile.leastBackwardSec = 5e-3;
   profile.fused = false;
   profile.accumulateBytes = 8;
   profile.stepSec = 0.25;

@@ -417,8 +417,9 @@ TEST(Explain, LayersInWords) {
                   "tensor: row-parallel mlp.c_proj\n");
 }
 
-// An op that is whole in the forward pass and cut in the backward pass says so.
-TEST(Explain, CutInTheBackwardPass) {
+// An op that is whole in the forward pass and split in the backward pass says
+// so.
+TEST(Explain, SplitInTheBackwardPass) {
   Example example;
   example.step.kinds[1].ops[4].factors = {
       {{"n", 512, FactorKind::Parallel}, IndexClass::Other}};
@@ -426,7 +427,7 @@ TEST(Explain, CutInTheBackwardPass) {
   example.layout.axes[0].ops[4].factor = 0;
   Explanation e = explain(example.input());
   EXPECT_EQ(e.plan.kinds[1].layout[0].words,
-            "replicated, cut in the backward pass");
+            "replicated, split in the backward pass");
 }
 
 // Where state rests: levels of ZeRO, whole and in groups.

@@ -221,9 +221,9 @@ struct Example {
     result.best = makePlan();
     Certificate &c = result.certificate;
     c.space = 1.2e6;
-    c.heads = 300;
-    c.cutByMemory = 120;
-    c.cutByBound = 60;
+    c.nodes = 300;
+    c.prunedByMemory = 120;
+    c.prunedByBound = 60;
     c.illegal = 20;
     c.evaluated = 4000;
     c.tablesSolved = 25;

@@ -44,7 +44,7 @@ TEST(LayerBounds, HoldForSolvedTables) {
         if (stride > 16)
           continue;
         KeptCurve kept = tables.lowerBoundKept(key);
-        StateFloor state = tables.lowerBoundState(key);
+        StateBound state = tables.lowerBoundState(key);
         sloped += state.seconds.size() > 1;
         for (const LayerPoint &point : tables.get(key).points) {
           ++points;
@@ -91,7 +91,7 @@ TableKey randomKey(std::mt19937 &random, int64_t devices) {
   return key;
 }
 
-// The same where ranks hold parts of the experts; shapes of products are part
+// The same where ranks hold parts of the experts; shapes of matmuls are part
 // of the bounds.
 TEST(LayerBounds, HoldForExperts) {
   int points = 0, cut = 0, near = 0;
@@ -122,17 +122,17 @@ TEST(LayerBounds, HoldForExperts) {
         TableKey key = randomKey(random, 16);
         if (key.microBatch == 0)
           continue;
-        StateFloor floor = tables.lowerBoundState(key);
+        StateBound bound = tables.lowerBoundState(key);
         for (const LayerPoint &point : tables.get(key).points) {
           ++points;
           cut += key.groups[2].size > 1;
           double own = seconds(point.forward, point.backward);
           double held = point.denseElements + point.expertElements;
-          EXPECT_GE(own * (1 + 1e-9), at(floor.seconds, held));
-          EXPECT_GE(own - point.weightGradientSec, floor.restSec * (1 - 1e-9));
-          EXPECT_GE(point.expertElements * (1 + 1e-9), floor.expertElements);
-          EXPECT_GE(point.denseElements * (1 + 1e-9), floor.denseElements);
-          near += own < 1.2 * floor.seconds.back().second;
+          EXPECT_GE(own * (1 + 1e-9), at(bound.seconds, held));
+          EXPECT_GE(own - point.weightGradientSec, bound.restSec * (1 - 1e-9));
+          EXPECT_GE(point.expertElements * (1 + 1e-9), bound.expertElements);
+          EXPECT_GE(point.denseElements * (1 + 1e-9), bound.denseElements);
+          near += own < 1.2 * bound.seconds.back().second;
         }
       }
     }

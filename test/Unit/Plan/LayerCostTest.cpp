@@ -204,24 +204,24 @@ Problem lookup() {
   return Problem(std::move(kind));
 }
 
-/// A product and row ops that read it.
-StepModel productWithReaders(int readers) {
+/// A matmul and row ops that read it.
+StepModel matmulWithReaders(int readers) {
   LayerKind kind;
   kind.values = {valueOf("x", {kBatch, kWidth}, -1),
                  valueOf("w", {kWidth, kWidth}, -1),
                  valueOf("y", {kBatch, kWidth}, 0)};
   kind.values[1].param = 0;
   kind.params.resize(1);
-  LayerOp product;
-  product.name = "linear";
-  product.factors = {factorOf("b", kBatch), factorOf("n", kWidth),
-                     factorOf("k", kWidth)};
-  product.factors.back().factor.kind = FactorKind::Sum;
-  product.operands = {0, 1};
-  product.results = {2};
-  product.operandFactors = {{{0}, {2}}, {{1}, {2}}};
-  product.resultFactors = {{{0}, {1}}};
-  kind.ops = {product};
+  LayerOp matmul;
+  matmul.name = "linear";
+  matmul.factors = {factorOf("b", kBatch), factorOf("n", kWidth),
+                    factorOf("k", kWidth)};
+  matmul.factors.back().factor.kind = FactorKind::Sum;
+  matmul.operands = {0, 1};
+  matmul.results = {2};
+  matmul.operandFactors = {{{0}, {2}}, {{1}, {2}}};
+  matmul.resultFactors = {{{0}, {1}}};
+  kind.ops = {matmul};
   for (int i = 1; i <= readers; ++i) {
     LayerOp op;
     op.name = "gelu";
@@ -238,10 +238,10 @@ StepModel productWithReaders(int readers) {
   return Problem(std::move(kind)).step;
 }
 
-/// Seconds of collectives when the sum of the product is cut over two ranks,
+/// Seconds of collectives when the sum of the matmul is cut over two ranks,
 /// and nothing else is.
 double secondsOfSum(int readers) {
-  StepModel step = productWithReaders(readers);
+  StepModel step = matmulWithReaders(readers);
   Machine machine = layer_testing::twoTiers(1e11);
   LayerQuery query = queryOfOne();
   query.key.groups[0] = {2, 1};
@@ -341,8 +341,8 @@ TEST(LayerCost, SumsRunBesideWeightGradients) {
     EXPECT_NEAR(hidden, std::min(sum, point.weightGradientSec / 2),
                 1e-9 * hidden);
     EXPECT_EQ(hidden < sum, bytesPerSec == 1e9);
-    // Put off, it hides nothing.
-    EXPECT_DOUBLE_EQ(point.putOffHiddenSec[0], hidden);
+    // Deferred, it hides nothing.
+    EXPECT_DOUBLE_EQ(point.deferredHiddenSec[0], hidden);
     EXPECT_DOUBLE_EQ(point.backward.allCommSec(), sum - hidden);
   }
   EXPECT_EQ(splitInTwo(true, 1e12, true).backward.hiddenSec[0], 0);

@@ -12,7 +12,7 @@
 namespace kerf::layer_testing {
 
 constexpr int64_t kBatch = 16, kTokens = 512;
-enum Index : unsigned { B, S, K, N, E }; ///< factors of products
+enum Index : unsigned { B, S, K, N, E }; ///< factors of matmuls
 
 /// y = gelu(x w1) w2 with its backward pass: D model units, F inside. With
 /// experts all values have a dimension of them, and tokens for each.
@@ -78,10 +78,10 @@ struct Builder {
     kind.ops.push_back(std::move(op));
   }
 
-  /// A product over the last factor of `sizes` that is a sum.
-  LayerOp product(int64_t n, int64_t k, Index sum,
-                  std::vector<TensorFactors> operands,
-                  TensorFactors result) const {
+  /// A matmul over the last factor of `sizes` that is a sum.
+  LayerOp matmul(int64_t n, int64_t k, Index sum,
+                 std::vector<TensorFactors> operands,
+                 TensorFactors result) const {
     LayerOp op;
     auto factor = [&](const char *name, int64_t size, Index index,
                       IndexClass cls) {
@@ -139,25 +139,25 @@ struct Builder {
     auto inputs = LayerPhase::InputGradient;
     auto weights = LayerPhase::WeightGradient;
     int x = activation(d), w1 = weight(f, d), h = activation(f);
-    add(product(f, d, K, {in, w}, out), forward, {x, w1}, h);
+    add(matmul(f, d, K, {in, w}, out), forward, {x, w1}, h);
     int a = activation(f);
     add(gelu(f, 1), forward, {h}, a);
     int w2 = weight(d, f), y = activation(d);
-    add(product(d, f, K, {in, w}, out), forward, {a, w2}, y);
+    add(matmul(d, f, K, {in, w}, out), forward, {a, w2}, y);
     int dy = activation(d, false), da = activation(f, false);
-    add(product(d, f, N, {out, w}, in), inputs, {dy, w2}, da);
-    add(product(d, f, B, {out, in}, w), weights, {dy, a}, gradientOf(w2));
+    add(matmul(d, f, N, {out, w}, in), inputs, {dy, w2}, da);
+    add(matmul(d, f, B, {out, in}, w), weights, {dy, a}, gradientOf(w2));
     int dh = activation(f, false);
     add(gelu(f, 2), inputs, {h, da}, dh);
-    add(product(f, d, B, {out, in}, w), weights, {dh, x}, gradientOf(w1));
+    add(matmul(f, d, B, {out, in}, w), weights, {dh, x}, gradientOf(w1));
     int dx = activation(d, false);
-    add(product(f, d, N, {out, w}, in), inputs, {dh, w1}, dx);
+    add(matmul(f, d, N, {out, w}, in), inputs, {dh, w1}, dx);
     kind.input = x;
     kind.output = y;
     kind.outputGradient = dy;
     kind.inputGradient = dx;
     for (LayerOp &op : kind.ops)
-      op.isPutOff = op.phase == weights;
+      op.isDeferred = op.phase == weights;
   }
 };
 

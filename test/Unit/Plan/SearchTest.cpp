@@ -83,7 +83,7 @@ TEST(Search, EqualsEnumeration) {
     SearchResult found = search(instance->problem);
     SearchResult all = searchExhaustively(instance->problem);
     EXPECT_EQ(found.certificate.space, all.certificate.space);
-    EXPECT_EQ(found.certificate.heads, all.certificate.heads);
+    EXPECT_EQ(found.certificate.nodes, all.certificate.nodes);
     ASSERT_EQ(found.best.has_value(), all.best.has_value()) << seed;
     if (!found.best)
       continue;
@@ -433,7 +433,7 @@ TEST(Search, LooksNearTheBestPlan) {
 }
 
 // Where no program with a layer on one tensor rank fits, shapes with one are
-// cut off before their tables are solved: the rest is searched as if they were
+// pruned before their tables are solved: the rest is searched as if they were
 // forbidden.
 TEST(Search, LeastProgramsCutShapes) {
   int found = 0;
@@ -453,7 +453,7 @@ TEST(Search, LeastProgramsCutShapes) {
     ++found;
     EXPECT_GT(result.best->outer.tp, 1) << seed;
     EXPECT_EQ(result.best->stepSec, expected.best->stepSec) << seed;
-    EXPECT_GT(result.certificate.cutByMemory, 0) << seed;
+    EXPECT_GT(result.certificate.prunedByMemory, 0) << seed;
   }
   EXPECT_GT(found, 20);
 }
@@ -480,23 +480,23 @@ TEST(Search, SmallBudgetsAreHonest) {
   EXPECT_GT(incomplete, 5);
 }
 
-/// Pins a head: everything but schedule, ZeRO, stages and points.
-void pinHead(Pins &pins, const OuterChoice &head) {
-  pins.tp = {head.tp};
-  pins.cp = {head.cp};
-  pins.ep = {head.ep};
-  pins.pp = {head.pp};
-  pins.dp = {head.dp};
-  pins.microBatch = {head.microBatch};
-  pins.order = head.order;
+/// Pins a node: everything but schedule, ZeRO, stages and points.
+void pinNode(Pins &pins, const OuterChoice &node) {
+  pins.tp = {node.tp};
+  pins.cp = {node.cp};
+  pins.ep = {node.ep};
+  pins.pp = {node.pp};
+  pins.dp = {node.dp};
+  pins.microBatch = {node.microBatch};
+  pins.order = node.order;
 }
 
-// No head is cut off by mistake: what is known of a head without its tables is
+// No node is pruned by mistake: what is known of a node without its tables is
 // never above the best of everything that can be made of it, under all
 // schedules, and infinite only where nothing fits. It is not far below either.
 // So, too, of programs that need more than the sums.
-TEST(Search, HeadBoundsHold) {
-  int heads = 0, misfits = 0, known = 0, close = 0;
+TEST(Search, NodeBoundsHold) {
+  int nodes = 0, misfits = 0, known = 0, close = 0;
   for (unsigned seed = 0; seed < 160; ++seed) {
     auto instance = randomInstance(seed, /*isUnlike=*/seed >= 120);
     const SearchProblem sums = instance->problem;
@@ -513,39 +513,39 @@ TEST(Search, HeadBoundsHold) {
       auto pick = [&](int64_t most) {
         return int64_t(1) << random() % (most > 2 ? 3 : most);
       };
-      OuterChoice head;
-      head.tp = pick(problem.maxTensor);
-      head.cp = pick(problem.maxContext);
-      head.pp = 1 + random() % 3;
-      head.dp = pick(4);
-      head.ep = head.dp % 2 == 0 ? pick(problem.maxExpert) : 1;
-      head.microBatch = 1 + random() % 2;
-      if (problem.batch % (head.dp * head.microBatch) != 0)
+      OuterChoice node;
+      node.tp = pick(problem.maxTensor);
+      node.cp = pick(problem.maxContext);
+      node.pp = 1 + random() % 3;
+      node.dp = pick(4);
+      node.ep = node.dp % 2 == 0 ? pick(problem.maxExpert) : 1;
+      node.microBatch = 1 + random() % 2;
+      if (problem.batch % (node.dp * node.microBatch) != 0)
         continue;
-      head.microBatches = problem.batch / (head.dp * head.microBatch);
-      head.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Data,
+      node.microBatches = problem.batch / (node.dp * node.microBatch);
+      node.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Data,
                     MeshAxis::Pipeline};
-      std::shuffle(head.order.begin(), head.order.end(), random);
+      std::shuffle(node.order.begin(), node.order.end(), random);
       problem.pins = free;
-      pinHead(problem.pins, head);
+      pinNode(problem.pins, node);
       if (!problem.check().empty())
         continue;
       SearchResult all = searchExhaustively(problem);
-      if (all.certificate.heads != 1)
+      if (all.certificate.nodes != 1)
         continue;
-      double bound = headBoundSec(problem, head);
-      ++heads;
+      double bound = nodeBoundSec(problem, node);
+      ++nodes;
       misfits += bound == HUGE_VAL;
       if (!all.best)
         continue;
       ++known;
       double best = all.certificate.bestSec;
       ASSERT_LE(bound, best * (1 + 1e-9))
-          << seed << " " << head.print() << " best " << all.best->outer.print();
+          << seed << " " << node.print() << " best " << all.best->outer.print();
       close += bound > 0.8 * best;
     }
   }
-  EXPECT_GT(heads, 300);
+  EXPECT_GT(nodes, 300);
   EXPECT_GT(misfits, 10);
   EXPECT_GT(known, 200);
   EXPECT_GT(close, 80);
@@ -558,7 +558,7 @@ TEST(Search, IsDeterministic) {
     SearchResult result = search(instance->problem);
     std::string all = result.best ? result.best->outer.print() : "none";
     all += " " + std::to_string(result.certificate.evaluated) + " " +
-           std::to_string(result.certificate.cutByBound);
+           std::to_string(result.certificate.prunedByBound);
     for (const Alternative &alternative : result.alternatives)
       all += "\n" + alternative.what + ": " + alternative.why;
     return all;

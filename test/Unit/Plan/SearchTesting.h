@@ -57,7 +57,7 @@ public:
     return kinds[key.kind].boundaryBytes * part(key);
   }
   /// Less than `programBytes` of the tests say.
-  double lowerBoundPutOffBytes(const TableKey &key) override {
+  double lowerBoundDeferredBytes(const TableKey &key) override {
     return 0.3 * lowerBoundSavedBytes(key);
   }
   /// Under the points of both layouts, each by the lines through any two.
@@ -71,7 +71,7 @@ public:
              again * kind.forwardSec * part(key)});
     return hull(std::move(points));
   }
-  StateFloor lowerBoundState(const TableKey &key) override {
+  StateBound lowerBoundState(const TableKey &key) override {
     const SyntheticKind &kind = kinds[key.kind];
     auto tp = static_cast<double>(key.groups[0].size);
     auto ep = static_cast<double>(key.groups[2].size);

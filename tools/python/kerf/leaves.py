@@ -190,7 +190,7 @@ class Routed:
         words = f"{weighed}sizes {self.sizes.name} : {self.sizes.type} : {x.type}, {self.slots.type} -> {table}"
         return self.w.emit(f"dispatch {x.name}, {self.slots.name} {words}", shape, x.dtype)
 
-    def product(self, rows, weight, transposed=False):
+    def matmul(self, rows, weight, transposed=False):
         types = f"{rows.type}, {weight.type}, {self.sizes.type}"
         words = f"{self.sizes.name}{' transposed' if transposed else ''} : {types}"
         shape = (self.batch, self.rows, weight.shape[2 if transposed else 1])
@@ -220,7 +220,7 @@ def write_clamped_experts(c, x, index, weights, gate_up, gate_up_bias, down, dow
     ones = routed.dispatch(w.constant(1.0, (*routed.x.shape[:2], 1), x.dtype))
 
     wide = w.reshape(gate_up_bias, (gate_up_bias.shape[0], 1, gate_up_bias.shape[1]))
-    both = w.binary("add", routed.product(rows, gate_up, transposed=True), routed.product(ones, wide, transposed=True))
+    both = w.binary("add", routed.matmul(rows, gate_up, transposed=True), routed.matmul(ones, wide, transposed=True))
     shape = (*both.shape[:2], both.shape[2] // 2)
     pairs = w.reshape(both, (*shape, 2))
     gate, up = (w.reshape(w.slice(pairs, 3, i, 1), shape) for i in range(2))
@@ -232,7 +232,7 @@ def write_clamped_experts(c, x, index, weights, gate_up, gate_up_bias, down, dow
     up = w.binary("max", w.binary("min", up, number(limit)), number(-limit))
     part = w.binary("mul", gate, w.unary("logistic", w.binary("mul", gate, number(alpha))))
     y = w.binary("mul", w.binary("add", up, number(1.0)), part)
-    rows = routed.product(y, down, transposed=True)
+    rows = routed.matmul(y, down, transposed=True)
     y = w.binary("add", routed.combine(rows, weights), routed.combined_biases(down_bias, weights))
     return w.reshape(y, c.shape)
 
@@ -241,13 +241,13 @@ def write_clamped_experts(c, x, index, weights, gate_up, gate_up_bias, down, dow
 def write_experts(c, x, index, weights, gate_up, down, act):
     """Routed experts: gated MLPs."""
     w, routed = c.w, Routed(c, x, index, gate_up.shape[0])
-    rows_in, product = routed.dispatch(routed.x), routed.product
+    rows_in, matmul = routed.dispatch(routed.x), routed.matmul
     if gate_up.name in c.parts:
-        gate, up = (product(rows_in, weight) for weight in c.parts[gate_up.name])
+        gate, up = (matmul(rows_in, weight) for weight in c.parts[gate_up.name])
     else:
-        both, inner = product(rows_in, gate_up), gate_up.shape[1] // 2
+        both, inner = matmul(rows_in, gate_up), gate_up.shape[1] // 2
         gate, up = w.slice(both, 2, 0, inner), w.slice(both, 2, inner, inner)
-    return w.reshape(routed.combine(product(gated(c, gate, up, act), down), weights), c.shape)
+    return w.reshape(routed.combine(matmul(gated(c, gate, up, act), down), weights), c.shape)
 
 
 def gated(c, gate, up, act):
@@ -258,6 +258,6 @@ def gated(c, gate, up, act):
 @op("kerf.weighed_experts.default", prefix="")
 def write_weighed_experts(c, x, index, weights, gate_up, down, act):
     w, routed = c.w, Routed(c, x, index, gate_up.shape[0])
-    both, inner = routed.product(routed.dispatch(routed.x, weights), gate_up, transposed=True), gate_up.shape[2] // 2
+    both, inner = routed.matmul(routed.dispatch(routed.x, weights), gate_up, transposed=True), gate_up.shape[2] // 2
     rows = gated(c, w.slice(both, 2, 0, inner), w.slice(both, 2, inner, inner), act)
-    return w.reshape(routed.combine(routed.product(rows, down, transposed=True)), c.shape)
+    return w.reshape(routed.combine(routed.matmul(rows, down, transposed=True)), c.shape)

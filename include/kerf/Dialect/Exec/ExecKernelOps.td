@@ -19,7 +19,7 @@ def Exec_KernelOp : Exec_Op<"kernel", [IsolatedFromAbove, Symbol, SingleBlock,
     then both are one buffer.
 
     A body may need several launches (a sum over all elements, a table that many
-    elements read): `splitKernel` cuts it into kernels that need one each.
+    elements read): `splitKernel` splits it into kernels that need one each.
 
     Life: made by `kerf-fuse`; code generation makes machine code of it.
 

@@ -50,7 +50,7 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
   let summary = "Place a parameter, its master and its optimizer state";
   let description = [{
     Parameter i of [start, end) of the pattern lies at `at + i * by` bytes. The
-    global tensor is cut dimension by dimension over the named axes, in `blocks`
+    global tensor is split dimension by dimension over the named axes, in `blocks`
     where a dimension is made of several. `local` is that shard. With `state over`
     masters and states, with `weights over` the parameter too, are pieces of the
     flattened shard, each of a multiple of `granule` elements: see `spmd.param`. A
@@ -60,17 +60,17 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
     Life: as `exec.program`.
 
     Constraints:
-    (C1) the types are tensors of one rank; `cuts` has one list of axis names per
+    (C1) the types are tensors of one rank; `sharded` has one list of axis names per
     dimension.
     (C2) each of `states` is `{name, type, at, by}`, with a `block` of 2 to 2^20 or
     none, or a `without` from 1 to the rank; `granule` is 1 to 2^20.
     (C3) `blocks` has one number per dimension, which divides the local size.
-    (C4) `state over` and `weights over` name axes that cut no dimension; the
+    (C4) `state over` and `weights over` name axes that split no dimension; the
     second needs the first, of the same axes.
 
     ```mlir
     exec.program @p arena 256 lower_bound 256 classes [256, 0, 0, 0, 0, 0, 0, 0] {
-      exec.param "h.{i}.w" [0 to 2] tensor<4x8xf32> local tensor<4x8xf32> cuts [[], []] init <normal, 0.02> at 0 by 128
+      exec.param "h.{i}.w" [0 to 2] tensor<4x8xf32> local tensor<4x8xf32> sharded [[], []] init <normal, 0.02> at 0 by 128
     }
     ```
   }];
@@ -82,7 +82,7 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
     OptionalAttr<Kerf_I64Attr>:$master_offset, OptionalAttr<Kerf_I64Attr>:$master_stride,
     OptionalAttr<ArrayAttr>:$states);
   let assemblyFormat = [{
-    $name `[` $start `to` $end `]` $global_type `local` $local_type `cuts` $cuts
+    $name `[` $start `to` $end `]` $global_type `local` $local_type `sharded` $cuts
     (`blocks` $blocks^)? (`state` `over` $state_axes^)?
     (`weights` `over` $weight_axes^)? (`granule` $granule^)?
     `init` $init (`frozen` $frozen^)? `at` $offset `by` $stride
@@ -101,19 +101,19 @@ def Exec_InputOp : Exec_Op<"input", [HasParent<"ProgramOp">]> {
     Life: as `exec.program`.
 
     Constraints:
-    (C1) the types are tensors of one rank; `cuts` has one list of axis names per
+    (C1) the types are tensors of one rank; `sharded` has one list of axis names per
     dimension.
 
     ```mlir
     exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
-      exec.input "tokens" role "tokens" tensor<2x8xi32> local tensor<2x8xi32> cuts [[], []] at 0
+      exec.input "tokens" role "tokens" tensor<2x8xi32> local tensor<2x8xi32> sharded [[], []] at 0
     }
     ```
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$role, TypeAttr:$global_type, TypeAttr:$local_type,
     ArrayAttr:$cuts, Kerf_I64Attr:$offset, OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let assemblyFormat = [{
-    $name `role` $role $global_type `local` $local_type `cuts` $cuts `at` $offset
+    $name `role` $role $global_type `local` $local_type `sharded` $cuts `at` $offset
     (`zigzag` $zigzag^)? attr-dict
   }];
   let hasVerifier = 1;

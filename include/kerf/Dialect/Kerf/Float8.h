@@ -1,4 +1,4 @@
-//===- Float8.h - products of 8-bit floats, recognised --------------------===//
+//===- Float8.h - matmuls of 8-bit floats, recognised ---------------------===//
 
 #ifndef KERF_DIALECT_KERF_FLOAT8_H
 #define KERF_DIALECT_KERF_FLOAT8_H
@@ -7,8 +7,8 @@
 
 namespace kerf {
 
-/// What an operand of a product of 8-bit floats, or of what was one, was before
-/// its dimensions were ordered and it was rounded (`kerf-quantize-products`);
+/// What an operand of a matmul of 8-bit floats, or of what was one, was before
+/// its dimensions were ordered and it was rounded (`kerf-quantize-matmuls`);
 /// the value itself when it is no such operand. Dimension i of `value` is
 /// dimension `perm[i]` of that, in order where `perm` stays empty.
 mlir::Value unquantized(mlir::Value value,

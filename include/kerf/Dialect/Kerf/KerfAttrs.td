@@ -231,10 +231,10 @@ def Kerf_MuonAttr : Kerf_Attr<"Muon", "muon",
     `adjust` is `original`, or 0.2 sqrt(max(r, c)), with which an update has the
     size of one by AdamW (Liu et al. 2025, arXiv 2502.16982).
 
-    G is the product over the dimension that is cut over ranks (x^T x, from the
-    right, where rows are), else over the longer one: the result is the same. A
-    matrix that is cut along both is refused, and so is a parameter of another
-    rank. The products are computed in the type of the update, f32 or f64.
+    G is the matrix's product with itself over the dimension that is split over
+    ranks (x^T x, from the right, where rows are), else over the longer one: the
+    result is the same. A matrix that is split along both is refused, and so is a parameter of another
+    rank. The matmuls are computed in the type of the update, f32 or f64.
 
     State: `momentum` (m).
   }];

@@ -107,10 +107,10 @@ def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Resize, Ke
     With T tokens in a group, `f_e` = (choices of expert e) / T and `P_e` the mean
     probability of e: `E sum_e f_e P_e` (Fedus et al. 2021, summed over the k
     choices as in Hugging Face), summed over the groups: a mean is the user's
-    division by their global number, so that cuts and micro-batches are exact.
+    division by their global number, so that splits and micro-batches are exact.
     `group` counts sequences (rows of B).
 
-    Life: written by the user or the importer; a cut inside a group reduces its
+    Life: written by the user or the importer; a split inside a group reduces its
     counts and means.
 
     Constraints:
@@ -183,10 +183,10 @@ def Kerf_DispatchOp : Kerf_Op<"dispatch", [Pure, AttrSizedOperandSegments, Kerf_
     weights[b,s,j] x[b,s,:]`, weights 1 when absent. Rows nobody has are zero.
 
     `sizes` are those of `assign_slots`, for tables without a capacity: which rows
-    are whose is then known where experts are cut, and every rank makes the rows
+    are whose is then known where experts are split, and every rank makes the rows
     of its own. The result does not depend on them.
 
-    Life: written by the user or the importer; where experts are cut, on tokens
+    Life: written by the user or the importer; where experts are split, on tokens
     that all of their ranks have, or, by the variant `all_to_all`, on those of
     each rank, whose rows are exchanged.
 
@@ -218,7 +218,7 @@ def Kerf_CombineOp : Kerf_InferredOp<"combine", [AttrSizedOperandSegments, Kerf_
     `y[b,s,:] = sum_j weights[b,s,j] rows[g, slots[b,s,j], :]`, weights 1 when
     absent, dropped choices zero. `sizes` as in `dispatch`, whose transpose it is.
 
-    Life: written by the user or the importer; where experts are cut, a sum over
+    Life: written by the user or the importer; where experts are split, a sum over
     their ranks is left, or rows are exchanged.
 
     Constraints:

@@ -168,7 +168,7 @@ def Kerf_RepeatOp : Kerf_Op<"repeat", [AttrSizedOperandSegments, SingleBlock,
     that split one split the other.
 
     Life: written by the user or the importer; differentiation adds stacks to it
-    and makes the reverse one; `kerf-split-repeat` cuts it; partition turns it
+    and makes the reverse one; `kerf-split-repeat` splits it; partition turns it
     into counted loops of `spmd` functions.
 
     Constraints:
@@ -340,7 +340,7 @@ def Kerf_UpdateOp : Kerf_Op<"update", [
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// What the rule keeps of each parameter, if the gradient is not cut.
+    /// What the rule keeps of each parameter, if the gradient is not split.
     ::llvm::SmallVector<::kerf::StateTensor> getStates();
   }];
 }

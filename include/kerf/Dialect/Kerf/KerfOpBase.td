@@ -22,8 +22,8 @@ def Kerf_Bool : Kerf_TensorOf<[I1]>;
 def Kerf_Number : Kerf_TensorOf<[F64, F32, BF16, F16, I32]>;
 /// i8 and the types of 8-bit floats are stored and moved, and cast for arithmetic.
 def Kerf_Tensor : Kerf_TensorOf<[F64, F32, BF16, F16, F8E4M3FN, F8E5M2, I32, I8, I1]>;
-/// Factors of products.
-def Kerf_ProductFloat : Kerf_TensorOf<[F64, F32, BF16, F16, F8E4M3FN, F8E5M2]>;
+/// Factors of matmuls.
+def Kerf_MatmulFloat : Kerf_TensorOf<[F64, F32, BF16, F16, F8E4M3FN, F8E5M2]>;
 
 def Kerf_FloatScalar : Type<
     And<[Kerf_Float.predicate, CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,

@@ -81,14 +81,14 @@ def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
     recompute = none>`, on a `kerf.model` as its attribute `plan`. `recompute`
     is `none`, `full`, or `[3, 7]`: the numbers of the forward ops whose results
     are computed again in the backward pass. `schedule` is "gpipe", "1f1b",
-    "interleaved" or "zb-h1". How single ops are cut say their `#kerf.assign`.
+    "interleaved" or "zb-h1". How single ops are split say their `#kerf.assign`.
 
     Optional, printed when they say something:
 
     - `chunks = 2`: of a stage, with the schedule "interleaved".
     - `defer = 1`: micro-batches whose weight gradients wait at most, with the
       schedule "zb-h1"; else as many as fill the bubble, i on stage i.
-    - `zero = 1`: what of the state is cut over data ranks: 1 that of the
+    - `zero = 1`: what of the state is sharded over data ranks: 1 that of the
       optimizer, 2 gradients too, 3 weights too (Rajbhandari et al. 2020, arXiv
       1910.02054). `shard_group = 8`: over how many of them, the innermost; all
       when it is not given.
@@ -144,24 +144,24 @@ def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
 
 def Kerf_AssignAttr : AttrDef<Kerf_Dialect, "Assign"> {
   let mnemonic = "assign";
-  let summary = "The axes that cut the factors of an op";
+  let summary = "The axes that split the factors of an op";
   let description = [{
     `#kerf.assign<b = [dp, micro], n = [tp], pending = [tp]>`: each factor that is
-    cut, with its axes, the first one slowest. `micro` stands for the
-    micro-batches, a cut in time. `pending` names axes over which an operand is an
+    split, with its axes, the first one slowest. `micro` stands for the
+    micro-batches, a split in time. `pending` names axes over which an operand is an
     unreduced sum that passes through the op, which is linear in it. On an op
     of a step as the discardable attribute `kerf.assign`; without it nothing is
-    cut. On a `kerf.param` it says where the parameter rests.
+    split. On a `kerf.param` it says where the parameter rests.
 
     Optional, for ways to work that a search may find:
 
-    - `variant = [split_vocabulary]`: variants of the op, which allow cuts of
+    - `variant = [split_vocabulary]`: variants of the op, which allow splits of
       factors that otherwise stay whole.
-    - `blocks = 3`: the dimension that the axis `tp` cuts is made of that many
+    - `blocks = 3`: the dimension that the axis `tp` splits is made of that many
       blocks, and every rank has a part of each: the thirds of a fused
-      query-key-value product. Of tensors with unlike numbers the largest: a slice
+      query-key-value matmul. Of tensors with unlike numbers the largest: a slice
       of a third has 3.
-    - `routed`: rows go where data says; the factors of the op's maps are cut.
+    - `routed`: rows go where data says; the factors of the op's maps are split.
   }];
   let parameters = (ins
     "::mlir::DictionaryAttr":$factors,

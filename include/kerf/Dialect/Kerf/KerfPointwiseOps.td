@@ -177,7 +177,7 @@ def Kerf_PowerOfTwoOp : Kerf_Op<"power_of_two", [Pure, SameOperandsAndResultType
     `y` is the smallest power of two that is not below `|x|`, element by element,
     but from 2^-126 to 2^127; 2^127 for NaN. Division by it changes exponents only.
 
-    Life: written by the user, or made by `kerf-quantize-products`; fused into
+    Life: written by the user, or made by `kerf-quantize-matmuls`; fused into
     kernels.
 
     Constraints:

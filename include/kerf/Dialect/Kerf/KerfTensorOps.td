@@ -254,7 +254,7 @@ def Kerf_EinsumOp : Kerf_Op<"einsum", [Kerf_Library, Pure, Kerf_Factors, Kerf_Gr
     %y = kerf.einsum "bsk,nk->bsn" %x, %w : tensor<2x8x16xf32>, tensor<32x16xf32> -> tensor<2x8x32xf32>
     ```
   }];
-  let arguments = (ins StrAttr:$equation, Kerf_ProductFloat:$lhs, Kerf_ProductFloat:$rhs);
+  let arguments = (ins StrAttr:$equation, Kerf_MatmulFloat:$lhs, Kerf_MatmulFloat:$rhs);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = "$equation $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
   let hasVerifier = 1;
@@ -290,8 +290,8 @@ def Kerf_UnitOp : Kerf_Op<"unit", [Pure, Kerf_Factors, Kerf_Cost, Kerf_Decompose
     Parts on several devices have one unit, the largest of theirs. A micro-batch has
     its own: what is measured in it leaves no micro-batch.
 
-    Life: made by `kerf-quantize-products`; a kernel, and an all-reduce of one
-    number where the operand is cut.
+    Life: made by `kerf-quantize-matmuls`; a kernel, and an all-reduce of one
+    number where the operand is split.
 
     Constraints:
     (C1) `of` is f8E4M3FN or f8E5M2.

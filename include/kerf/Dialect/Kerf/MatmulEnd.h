@@ -18,7 +18,7 @@ enum class MatmulEnd {
 };
 MatmulEnd matmulEndOf(mlir::Operation *op);
 
-/// True where the rows of `operand` of a product, each of `columns` elements,
+/// True where the rows of `operand` of a matmul, each of `columns` elements,
 /// are what it adds up over: `a` transposed, or `b`, in their dense order.
 bool sumsOverRows(const MatmulForm &form, unsigned operand, int64_t columns);
 

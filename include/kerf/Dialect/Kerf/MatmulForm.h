@@ -1,4 +1,4 @@
-//===- MatmulForm.h - contractions as strided matrix products -------------===//
+//===- MatmulForm.h - contractions as strided matmuls ---------------------===//
 //
 // Library matmuls know three matrices with strides and a batch. This says which
 // contractions are one, whatever their number of dimensions.
@@ -34,7 +34,7 @@ struct MatmulForm {
 };
 
 /// The form of a `linear`, `matmul` or `einsum` whose operands and result have
-/// these strides; nothing if it is no such op, or not one strided product.
+/// these strides; nothing if it is no such op, or not one strided matmul.
 std::optional<MatmulForm> getMatmulForm(mlir::Operation *op,
                                         llvm::ArrayRef<Strides> operands,
                                         const Strides &result);

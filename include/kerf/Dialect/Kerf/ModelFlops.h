@@ -1,4 +1,4 @@
-//===- ModelFlops.h - the products that a training step asks for ----------===//
+//===- ModelFlops.h - the matmuls that a training step asks for -----------===//
 
 #ifndef KERF_DIALECT_KERF_MODELFLOPS_H
 #define KERF_DIALECT_KERF_MODELFLOPS_H
@@ -11,8 +11,8 @@ namespace kerf {
 /// the model that it was made of.
 inline constexpr llvm::StringLiteral kModelFlopsAttrName = "model_flops";
 
-/// Flops of a step's products over the whole batch, as MFU counts them: forward
-/// and gradients; of attention the visible pairs, four products in the gradient
+/// Flops of a step's matmuls over the whole batch, as MFU counts them: forward
+/// and gradients; of attention the visible pairs, four matmuls in the gradient
 /// for two in the forward pass. What is recomputed, by the plan or inside a
 /// kernel, is not among them. A model that is not differentiated has its
 /// forward pass only.

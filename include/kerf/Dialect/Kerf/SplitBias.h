@@ -1,4 +1,4 @@
-//===- SplitBias.h - products whose bias is added after the sum -----------===//
+//===- SplitBias.h - matmuls whose bias is added after the sum ------------===//
 
 #ifndef KERF_DIALECT_KERF_SPLITBIAS_H
 #define KERF_DIALECT_KERF_SPLITBIAS_H
@@ -7,15 +7,15 @@
 
 namespace kerf {
 
-/// Carries out the variant `bias_after_sum` of an op: the product without its
-/// bias, then the addition of the bias. Returns the product, whose summed
+/// Carries out the variant `bias_after_sum` of an op: the matmul without its
+/// bias, then the addition of the bias. Returns the matmul, whose summed
 /// factor may be cut; null where the op has no bias. The op is erased.
 mlir::Operation *splitBias(mlir::Operation *op);
 
-/// Undoes `splitBias`: gives a product the bias that is added to its sum, with
-/// the product's assignment. False where no such addition of the same forward
+/// Undoes `splitBias`: gives a matmul the bias that is added to its sum, with
+/// the matmul's assignment. False where no such addition of the same forward
 /// op follows.
-bool mergeBias(mlir::Operation *product);
+bool mergeBias(mlir::Operation *matmul);
 
 } // namespace kerf
 

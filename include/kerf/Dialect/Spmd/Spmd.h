@@ -20,16 +20,16 @@ namespace kerf::spmd {
 class ScheduleOp;
 class ParamOp;
 
-/// The ops in a `spmd.product`.
-struct ProductParts {
-  mlir::Operation *product = nullptr; ///< linear, matmul or einsum
-  GeluOp gelu;                        ///< of the product, or null
-  GeluBackwardOp geluBackward;        ///< by the product, or null
-  ReduceOp rowSum;                    ///< or null
-  MulOp scaled;                       ///< the product by `scales`, or null
-  /// The f32 scalars that multiply the product, one or two.
+/// The ops in a `spmd.fused_matmul`.
+struct MatmulParts {
+  mlir::Operation *matmul = nullptr; ///< linear, matmul or einsum
+  GeluOp gelu;                       ///< of the matmul, or null
+  GeluBackwardOp geluBackward;       ///< by the matmul, or null
+  ReduceOp rowSum;                   ///< or null
+  MulOp scaled;                      ///< the matmul by `scales`, or null
+  /// The f32 scalars that multiply the matmul, one or two.
   llvm::SmallVector<mlir::Value, 2> scales;
-  /// The operand of the product whose rows `rowSum` adds; nothing where it adds
+  /// The operand of the matmul whose rows `rowSum` adds; nothing where it adds
   /// those of `geluBackward`.
   std::optional<unsigned> summedOperand;
 };

@@ -19,8 +19,8 @@ def Spmd_Dialect : Dialect {
     True of IR in this dialect:
 
     - Every tensor has the local shape: a global dimension divided by the sizes
-      of the axes that cut it, the first axis slowest.
-    - A value is in one of three states over an axis: equal on all its ranks, cut,
+      of the axes that split it, the first axis slowest.
+    - A value is in one of three states over an axis: equal on all its ranks, split,
       or a sum (or maximum) that is still to be made. Which one, only the ops that
       made it say; partition keeps account.
     - Functions have no arguments and no results. They run for one micro-batch
@@ -33,8 +33,8 @@ def Spmd_Dialect : Dialect {
 
     ```mlir
     spmd.program @mean over <dp = 2> micro_batches 2 slots 1 {
-      spmd.input @x global tensor<8x4xf32> cut [[dp, micro], []] : tensor<2x4xf32>
-      spmd.param "w" global tensor<4xf32> cut [[]] init <ones> frozen : tensor<4xf32>
+      spmd.input @x global tensor<8x4xf32> sharded [[dp, micro], []] : tensor<2x4xf32>
+      spmd.param "w" global tensor<4xf32> sharded [[]] init <ones> frozen : tensor<4xf32>
       spmd.output @loss sum : tensor<f32>
       spmd.func @forward() {
         %x = spmd.read @x : tensor<2x4xf32>

@@ -68,23 +68,23 @@ def Spmd_ProgramOp : Spmd_Op<"program", [IsolatedFromAbove, Symbol, SymbolTable,
 def Spmd_InputOp : Spmd_ProgramPart<"input", [Symbol]> {
   let summary = "Declare an input of a step";
   let description = [{
-    The type is that of the part which one micro-batch of one rank has. `cut` says
-    by which axes each dimension of the global tensor is cut. An input that is not
-    cut by `micro` is the same in every micro-batch. `vocabulary`: integer
+    The type is that of the part which one micro-batch of one rank has. `sharded` says
+    by which axes each dimension of the global tensor is split. An input that is not
+    split by `micro` is the same in every micro-batch. `vocabulary`: integer
     elements are below it. With `zigzag` the rows of dimension 1 are put in that
-    order before they are cut.
+    order before they are split.
 
     Life: as `spmd.program`.
 
     Constraints:
-    (C1) `cut` has one list per dimension, of axes that exist; no axis is in it
+    (C1) `sharded` has one list per dimension, of axes that exist; no axis is in it
     twice; the sizes divide; the type is the local one.
-    (C2) `micro` cuts dimension 0 only, and as its last axis.
+    (C2) `micro` splits dimension 0 only, and as its last axis.
     (C3) `zigzag` is along [1], of which it has the rows.
 
     ```mlir
     spmd.program @p over <dp = 2> micro_batches 2 slots 1 {
-      spmd.input @tokens role "tokens" global tensor<8x16xi32> cut [[dp, micro], []] vocabulary 256 : tensor<2x16xi32>
+      spmd.input @tokens role "tokens" global tensor<8x16xi32> sharded [[dp, micro], []] vocabulary 256 : tensor<2x16xi32>
     }
     ```
   }];
@@ -92,7 +92,7 @@ def Spmd_InputOp : Spmd_ProgramPart<"input", [Symbol]> {
     TypeAttr:$global, Spmd_Cut:$cut, OptionalAttr<Kerf_I64Attr>:$vocabulary, TypeAttr:$type,
     OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let assemblyFormat = [{
-    $sym_name (`role` $role^)? `global` $global `cut` custom<Cut>($cut)
+    $sym_name (`role` $role^)? `global` $global `sharded` custom<Cut>($cut)
     (`vocabulary` $vocabulary^)? (`zigzag` $zigzag^)? attr-dict `:` $type
   }];
   let hasVerifier = 1;
@@ -110,7 +110,7 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
   let summary = "Declare a parameter and where it rests";
   let description = [{
     The shard that a rank holds, and the rule that updates it: the master and the
-    optimizer state are cut as the parameter. With `[start to end]` the pattern
+    optimizer state are split as the parameter. With `[start to end]` the pattern
     stands for one parameter per iteration. `kerf.param` and `kerf.update` in
     functions name it.
 
@@ -119,24 +119,24 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     the rank at place r has the r-th of n pieces, which are whole blocks where the
     rule has state in blocks. `weights over [dp]`: so does the parameter (ZeRO 3),
     whose type is then that of the piece; `kerf.param` reads the piece. `blocks [1, 3]`: a dimension is made of so many equal blocks, each
-    of which is cut: the thirds of a fused query-key-value weight.
+    of which is split: the thirds of a fused query-key-value weight.
 
     Life: as `spmd.program`.
 
     Constraints:
-    (C1) `cut` as for `spmd.input`; `micro` cuts nothing.
+    (C1) `sharded` as for `spmd.input`; `micro` splits nothing.
     (C2) `[start to end]` stands with a name that has an `{i}`, and
     0 <= start < end.
     (C3) the rule is an optimizer rule; a frozen parameter has none. // param_c3
-    (C4) `state` and `weights` name axes of the mesh that are not in `cut`;
+    (C4) `state` and `weights` name axes of the mesh that are not in `sharded`;
     `weights` needs the same `state`.
     (C5) `blocks` has one number per dimension, which divides the local size.
-    (C6) the cut leaves the blocks of the rule's state whole.
+    (C6) the split leaves the blocks of the rule's state whole.
     (C7) the rule can update the part that a rank has.
 
     ```mlir
     spmd.program @p over <tp = 2> micro_batches 1 slots 1 {
-      spmd.param "h.{i}.w" [0 to 4] global tensor<32x96xf32> cut [[], [tp]] rule #kerf.adamw<> init <normal, 0.02> : tensor<32x48xf32>
+      spmd.param "h.{i}.w" [0 to 4] global tensor<32x96xf32> sharded [[], [tp]] rule #kerf.adamw<> init <normal, 0.02> : tensor<32x48xf32>
     }
     ```
   }];
@@ -147,7 +147,7 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     UnitAttr:$frozen, OptionalAttr<TypeAttr>:$master,
     OptionalAttr<Kerf_OptimizerRule>:$rule, TypeAttr:$type);
   let assemblyFormat = [{
-    $name (`[` $start^ `to` $end `]`)? `global` $global `cut` custom<Cut>($cut)
+    $name (`[` $start^ `to` $end `]`)? `global` $global `sharded` custom<Cut>($cut)
     (`blocks` $blocks^)? (`state` `over` custom<Axes>($state_axes)^)?
     (`weights` `over` custom<Axes>($weight_axes)^)? (`rule` $rule^)? `init` $init (`frozen` $frozen^)? (`master` $master^)?
     attr-dict `:` $type
@@ -158,7 +158,7 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     ::mlir::RankedTensorType getLocalType() {
       return ::llvm::cast<::mlir::RankedTensorType>(getType());
     }
-    /// The shard before it is cut in pieces.
+    /// The shard before it is split in pieces.
     ::mlir::RankedTensorType getShardType();
     /// What the rule keeps; nothing without a rule.
     ::llvm::SmallVector<::kerf::StateTensor> getStates();

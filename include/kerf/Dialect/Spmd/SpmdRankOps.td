@@ -24,7 +24,7 @@ def Spmd_ReadOp : Spmd_Op<"read", [MemoryEffects<[MemRead]>,
 
     ```mlir
     spmd.program @p over <> micro_batches 1 slots 1 {
-      spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+      spmd.input @x global tensor<4xf32> sharded [[]] : tensor<4xf32>
       spmd.func @forward() {
         %x = spmd.read @x : tensor<4xf32>
         spmd.return
@@ -123,7 +123,7 @@ def Spmd_AllGatherOp : Spmd_Collective<"all_gather"> {
   let description = [{
     The part of the rank at place r comes r-th.
 
-    Life: made by `kerf-partition` where a cut dimension is needed whole.
+    Life: made by `kerf-partition` where a split dimension is needed whole.
 
     Constraints:
     (C1) as `spmd.all_reduce`; the dimension exists. // all_gather_c1
@@ -176,12 +176,12 @@ def Spmd_ReduceScatterOp : Spmd_Collective<"reduce_scatter"> {
 }
 
 def Spmd_AllToAllOp : Spmd_Collective<"all_to_all"> {
-  let summary = "Cut one dimension instead of another";
+  let summary = "Split one dimension instead of another";
   let description = [{
     Part r of dimension `split` goes to the rank at place r; what arrives is put
     together along dimension `concat` by sender.
 
-    Life: made by `kerf-partition` where a cut moves from one dimension to another.
+    Life: made by `kerf-partition` where a split moves from one dimension to another.
 
     Constraints:
     (C1) as `spmd.all_gather`, for two different dimensions. // all_to_all_c1
@@ -402,7 +402,7 @@ def Spmd_GatherParamOp : Spmd_Op<"gather_param", [MemoryEffects<[MemRead, MemWri
 
     ```mlir
     spmd.program @p over <dp = 2> micro_batches 1 slots 1 {
-      spmd.param "w" global tensor<5xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<5xf32>
+      spmd.param "w" global tensor<5xf32> sharded [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<5xf32>
       spmd.func @update() {
         spmd.gather_param "w"
         spmd.return
@@ -489,11 +489,11 @@ def Spmd_FusedOp : Spmd_Op<"fused", [IsolatedFromAbove, SingleBlock, Pure]> {
   let hasRegionVerifier = 1;
 }
 
-def Spmd_ProductOp
-    : Spmd_Op<"product", [IsolatedFromAbove, SingleBlock, Pure]> {
-  let summary = "Compute a matrix product and its epilogue by one library call";
+def Spmd_FusedMatmulOp
+    : Spmd_Op<"fused_matmul", [IsolatedFromAbove, SingleBlock, Pure]> {
+  let summary = "Compute a matmul and its epilogue by one library call";
   let description = [{
-    The body's ops on the operands, its yield as results. The body is a product
+    The body's ops on the operands, its yield as results. The body is a matmul
     `p` (`kerf.linear`, `kerf.matmul` or `kerf.einsum`) and one of
 
     - a tanh `kerf.gelu` of `p`; yields it, and `p` too where that is read;
@@ -513,12 +513,12 @@ def Spmd_ProductOp
     Constraints:
     (C1) the body takes one value per operand, of its type.
     (C2) the body ends in a `spmd.yield` of the results' types.
-    (C3) the body is a product with one of the epilogues above.
+    (C3) the body is a matmul with one of the epilogues above.
 
     ```mlir
     %x = kerf.constant dense<1.0> : tensor<4x8xf32>
     %w = kerf.constant dense<1.0> : tensor<16x8xf32>
-    %y = spmd.product (%a = %x : tensor<4x8xf32>, %b = %w : tensor<16x8xf32>) -> (tensor<4x16xf32>) {
+    %y = spmd.fused_matmul (%a = %x : tensor<4x8xf32>, %b = %w : tensor<16x8xf32>) -> (tensor<4x16xf32>) {
       %p = kerf.linear %a, %b : tensor<4x8xf32>, tensor<16x8xf32>
       %g = kerf.gelu tanh %p : tensor<4x16xf32>
       spmd.yield %g : tensor<4x16xf32>
@@ -531,20 +531,20 @@ def Spmd_ProductOp
   let hasCustomAssemblyFormat = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// The ops of the body; `product` is null in one that breaks (C3).
-    ::kerf::spmd::ProductParts getParts();
+    /// The ops of the body; `matmul` is null in one that breaks (C3).
+    ::kerf::spmd::MatmulParts getParts();
   }];
 }
 
 def Spmd_YieldOp
     : Spmd_Op<"yield", [Pure, Terminator,
-                        ParentOneOf<["FusedOp", "ProductOp"]>]> {
+                        ParentOneOf<["FusedOp", "FusedMatmulOp"]>]> {
   let summary = "Give the results of a fused region";
   let description = [{
     Life: as the op around it.
 
     Constraints:
-    (C1) stands at the end of a `spmd.fused` or a `spmd.product`. // yield_c1
+    (C1) stands at the end of a `spmd.fused` or a `spmd.fused_matmul`. // yield_c1
 
     ```mlir
     %x = kerf.constant dense<1.0> : tensor<4xf32>

@@ -1,4 +1,4 @@
-//===- SumInPlace.h - gradients that products add up ----------------------===//
+//===- SumInPlace.h - gradients that matmuls add up -----------------------===//
 //
 // Where sums over ranks begin in the last micro-batch
 // (`kerf-bucket-gradients`), a layer's gradient is added to what the step has
@@ -10,7 +10,7 @@
 //       %sum = kerf.add %part, %g       // nothing else reads %part or %g
 //       spmd.reduce_scatter %sum ...
 //
-// The product then adds to its place in the buffer, as it does in earlier
+// The matmul then adds to its place in the buffer, as it does in earlier
 // micro-batches: no kernel, and no buffer for %g.
 //
 //===----------------------------------------------------------------------===//
@@ -25,13 +25,13 @@ namespace kerf::spmd {
 /// The stack that a repeat reads a value as a slice of, or null.
 mlir::Value stackOf(mlir::Value value);
 
-/// The product that makes nothing but this value, which it may add to what is
+/// The matmul that makes nothing but this value, which it may add to what is
 /// in its place; or null.
-mlir::Operation *summingProduct(mlir::Value value);
+mlir::Operation *summingMatmul(mlir::Value value);
 
-/// The product that makes `%g` of such a sum; null if the op is none. Padding
+/// The matmul that makes `%g` of such a sum; null if the op is none. Padding
 /// needs a copy of the sum, so one that is padded is left to a kernel.
-mlir::Operation *productSummedInPlace(mlir::Operation *op);
+mlir::Operation *matmulSummedInPlace(mlir::Operation *op);
 
 } // namespace kerf::spmd
 

@@ -1,9 +1,9 @@
 //===- CpuBench.cpp - speed of the cpu device -----------------------------===//
 //
-// kerf-cpu-bench [workers] [matmul|attention|all] [f32|bf16]: products of a
+// kerf-cpu-bench [workers] [matmul|attention|all] [f32|bf16]: matmuls of a
 // training step of GPT-2 124M (2048 tokens) beside oneDNN's best and the
 // processor's peak, and attention. The peak is measured: the fastest small
-// product. One worker is timed by the processor time it takes, which a busy
+// matmul. One worker is timed by the processor time it takes, which a busy
 // machine disturbs less.
 //
 //===----------------------------------------------------------------------===//
@@ -124,7 +124,7 @@ static void benchMatmul(bool bf16) {
         peak, 2e-9 * 448 * 512 * k * workers /
                   timeMatmul({"", 448 * workers, 512, k, false, false, true},
                              bf16, 30));
-  std::printf("%s, %d workers; best small product %.0f Gflop/s\n",
+  std::printf("%s, %d workers; best small matmul %.0f Gflop/s\n",
               bf16 ? "bf16" : "f32", workers, peak);
   const int64_t layers[][2] = {
       {2304, 768}, {768, 768}, {3072, 768}, {768, 3072}, {50257, 768}};

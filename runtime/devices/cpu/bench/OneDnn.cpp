@@ -1,4 +1,4 @@
-//===- OneDnn.cpp - the same products by oneDNN ---------------------------===//
+//===- OneDnn.cpp - the same matmuls by oneDNN ----------------------------===//
 
 #include "OneDnn.h"
 
@@ -37,7 +37,7 @@ static double timePacked(bool packed, const memory::desc &a,
   stream queue(cpu);
   memory::desc any(b.dims(), b.data_type(), Tag::any);
   matmul::primitive_desc description(matmul::desc(a, packed ? any : b, c), cpu);
-  matmul product(description);
+  matmul primitive(description);
   memory x(a, cpu), w(b, cpu), y(c, cpu),
       inner(description.weights_desc(), cpu);
   fill(x); // zeros would let the processor run faster
@@ -48,9 +48,9 @@ static double timePacked(bool packed, const memory::desc &a,
     double start = benchClock(threads);
     if (packed)
       pack.execute(queue, w, inner);
-    product.execute(queue, {{DNNL_ARG_SRC, x},
-                            {DNNL_ARG_WEIGHTS, packed ? inner : w},
-                            {DNNL_ARG_DST, y}});
+    primitive.execute(queue, {{DNNL_ARG_SRC, x},
+                              {DNNL_ARG_WEIGHTS, packed ? inner : w},
+                              {DNNL_ARG_DST, y}});
     queue.wait();
     best = std::min(best, benchClock(threads) - start);
   }

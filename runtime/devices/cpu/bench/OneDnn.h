@@ -1,4 +1,4 @@
-//===- OneDnn.h - the same products by oneDNN -----------------------------===//
+//===- OneDnn.h - the same matmuls by oneDNN ------------------------------===//
 
 #ifndef KERF_DEVICES_CPU_BENCH_ONEDNN_H
 #define KERF_DEVICES_CPU_BENCH_ONEDNN_H

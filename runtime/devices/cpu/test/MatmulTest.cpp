@@ -1,4 +1,4 @@
-//===- MatmulTest.cpp - products against plain loops ----------------------===//
+//===- MatmulTest.cpp - matmuls against plain loops -----------------------===//
 
 #include "Support.h"
 

@@ -1,7 +1,7 @@
 //===- CudnnAttention.cpp - attention as operation graphs of cuDNN --------===//
 //
 // cuDNN's engines for attention look for a pattern of small operations: two
-// products with a softmax between them, whose scores may pass through further
+// matmuls with a softmax between them, whose scores may pass through further
 // operations (masks). Forward, with s = scores of a row:
 //
 //   s = q k^T * scale, masked;  m = max s;  e = exp(s - m);  z = sum e
@@ -278,9 +278,9 @@ void Builder::addKeyGradient(Tensor weights, Tensor factor, int64_t width,
 
 void Builder::addBackward() {
   using F = FusedAttention;
-  Tensor products =
+  Tensor matmuls =
       compute(CUDNN_POINTWISE_MUL, {s.b, s.h, s.sq, s.dv}, at[F::Dy], at[F::Y]);
-  Tensor sums = graph.reduce(CUDNN_REDUCE_TENSOR_ADD, inner(rows), products);
+  Tensor sums = graph.reduce(CUDNN_REDUCE_TENSOR_ADD, inner(rows), matmuls);
   graph.pointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, at[F::Delta], sums,
                   graph.real(1));
 

@@ -1,10 +1,10 @@
 //===- KernelsBench.cpp - speed of the device's own kernels ---------------===//
 //
 // kerf-cuda-kernels-bench [attention|context|grouped|tiny]: attention forward
-// and backward, that of context ranks and long sequences, and products of
+// and backward, that of context ranks and long sequences, and matmuls of
 // experts, of layers of known models; random numbers, the median of several
 // rounds, each of which waits once. `tiny` takes small shapes, to try the
-// program where no GPU is. Products of experts are measured in the form that
+// program where no GPU is. Matmuls of experts are measured in the form that
 // the device chooses, and again by mma.sync, which is the same on other GPUs
 // than those of compute capability 9.0.
 //
@@ -200,11 +200,11 @@ std::vector<int64_t> AttentionShape::fixed(bool backward) const {
   return values;
 }
 
-/// Multiplications are counted as in Dao 2023: two products forward, five
+/// Multiplications are counted as in Dao 2023: two matmuls forward, five
 /// backward, half of them under a causal mask.
 static void runAttention(const AttentionShape &a) {
-  double products = 2.0 * a.b * a.h * a.queries() * a.keys() *
-                    (a.causal ? 0.5 : 1); // per channel
+  double matmuls = 2.0 * a.b * a.h * a.queries() * a.keys() *
+                   (a.causal ? 0.5 : 1); // per channel
   int64_t bytes = kerf_dtype_bytes(a.dtype);
   int64_t rows = a.b * a.queries() * bytes, keys = a.b * a.keys() * bytes;
   Operand q{rows * a.h * a.d, {}}, k{keys * a.g * a.d, {}};
@@ -216,19 +216,19 @@ static void runAttention(const AttentionShape &a) {
     work.operands.push_back({workspace, {}});
     run(work);
   };
-  Work work = {a.name() + " forward", KERF_OP_ATTENTION,       a.attributes(),
-               {q, k, v, y, lse},     products * (a.d + a.dv), a.fixed(false)};
+  Work work = {a.name() + " forward", KERF_OP_ATTENTION,      a.attributes(),
+               {q, k, v, y, lse},     matmuls * (a.d + a.dv), a.fixed(false)};
   addRest(work, kerf_cuda_attention_workspace(work.attrs.data()));
   work.what = a.name() + " backward";
   work.opcode = KERF_OP_ATTENTION_BACKWARD;
-  work.flops = products * (3 * a.d + 2 * a.dv);
+  work.flops = matmuls * (3 * a.d + 2 * a.dv);
   work.fixed = a.fixed(true);
   work.operands = {q, k, v, y, lse, y, q, k, v};
   addRest(work, kerf_cuda_attention_backward_workspace(work.attrs.data()));
 }
 
 //===----------------------------------------------------------------------===//
-// Products of experts
+// Matmuls of experts
 //===----------------------------------------------------------------------===//
 
 namespace {

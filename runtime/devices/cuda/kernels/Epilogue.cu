@@ -1,6 +1,6 @@
-//===- Epilogue.cu - what follows a product -------------------------------===//
+//===- Epilogue.cu - what follows a matmul --------------------------------===//
 //
-// For products that cuBLASLt offers only without an epilogue. With u =
+// For matmuls that cuBLASLt offers only without an epilogue. With u =
 // sqrt(2/pi) (x + 0.044715 x^3) and s = 1 / (1 + exp(-2u)), the tanh form of
 // gelu is x s, and its slope s + 2 x s (1 - s) u'.
 //

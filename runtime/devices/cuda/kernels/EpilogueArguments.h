@@ -1,4 +1,4 @@
-//===- EpilogueArguments.h - what kernels behind a product are given ------===//
+//===- EpilogueArguments.h - what kernels behind a matmul are given -------===//
 //
 // Shared by the host and the kernels; passed by value. Sizes and strides count
 // elements; dtypes are those of Format.h.

@@ -1,4 +1,4 @@
-//===- GroupedArguments.h - what kernels of grouped products are given ----===//
+//===- GroupedArguments.h - what kernels of grouped matmuls are given -----===//
 //
 // Shared by the host and the kernels; passed by value. As
 // KERF_OP_GROUPED_MATMUL (Format.h).

@@ -1,6 +1,6 @@
-//===- GroupedBlock.h - what a block of a grouped product multiplies ------===//
+//===- GroupedBlock.h - what a block of a grouped matmul multiplies -------===//
 //
-// Shared by the forms on tensor cores. A kind of product, Rows or Weights,
+// Shared by the forms on tensor cores. A kind of matmul, Rows or Weights,
 // tells what its blocks are, and which factors lie across the summed index.
 //
 //===----------------------------------------------------------------------===//

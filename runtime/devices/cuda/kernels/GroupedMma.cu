@@ -1,4 +1,4 @@
-//===- GroupedMma.cu - grouped products on tensor cores -------------------===//
+//===- GroupedMma.cu - grouped matmuls on tensor cores --------------------===//
 //
 // A block of four warps computes 128 x 128 results, 64 x 64 of each warp, from
 // pieces of 64 of the summed index, of which three lie in shared memory: one
@@ -48,7 +48,7 @@ template <class T, bool across> struct Factor {
   }
 };
 
-template <class Kind> struct Product {
+template <class Kind> struct Matmul {
   using T = typename Kind::T;
   using Left = Factor<T, Kind::leftAcross>;
   using Right = Factor<T, Kind::rightAcross>;
@@ -85,7 +85,7 @@ template <class Kind> struct Product {
   KERF_MEMBER void store() const;
 };
 
-template <class Kind> KERF_MEMBER void Product<Kind>::multiplyStage(int stage) {
+template <class Kind> KERF_MEMBER void Matmul<Kind>::multiplyStage(int stage) {
   uint32_t leftLane = Left::lane(leftTile(stage), true);
   uint32_t rightLane = Right::lane(rightTile(stage), false);
   int firstRow = row(), firstColumn = column();
@@ -107,7 +107,7 @@ template <class Kind> KERF_MEMBER void Product<Kind>::multiplyStage(int stage) {
   }
 }
 
-template <class Kind> KERF_MEMBER void Product<Kind>::run() {
+template <class Kind> KERF_MEMBER void Matmul<Kind>::run() {
   sums.clear();
   const auto &segments = block.segments;
   Piece piece = segments.first(), fetched = piece;
@@ -149,7 +149,7 @@ __attribute__((device, noinline)) inline void writePair(void *data, int dtype,
   }
 }
 
-template <class Kind> KERF_MEMBER void Product<Kind>::store() const {
+template <class Kind> KERF_MEMBER void Matmul<Kind>::store() const {
   const Results &to = block.results;
 #pragma unroll
   for (int i = 0; i < m * n * 2; ++i) {
@@ -167,9 +167,9 @@ KERF_DEVICE void multiply(const GroupedArguments &a, uint32_t shared) {
   auto block = Kind{a}.at(blockX());
   if (block.results.rows == 0)
     return;
-  Product<Kind> product = {a, block, shared, {}};
-  product.run();
-  product.store();
+  Matmul<Kind> matmul = {a, block, shared, {}};
+  matmul.run();
+  matmul.store();
 }
 
 } // namespace

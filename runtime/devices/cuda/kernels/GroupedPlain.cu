@@ -41,9 +41,9 @@ KERF_DEVICE void loadFactor(float (&to)[tileSide][tileDepth + 1],
 }
 
 /// sums += left right^T over `depth` of the summed index.
-KERF_DEVICE void addProduct(PlainShared &shared, const Factor &left,
-                            const Factor &right, int64_t depth,
-                            PlainSums &sums) {
+KERF_DEVICE void addMatmul(PlainShared &shared, const Factor &left,
+                           const Factor &right, int64_t depth,
+                           PlainSums &sums) {
   for (int64_t at = 0; at < depth; at += tileDepth) {
     loadFactor(shared.left, left, at, depth);
     loadFactor(shared.right, right, at, depth);
@@ -94,7 +94,7 @@ void grouped_plain_rows(const GroupedArguments a) {
     Factor right = {a.w, a.wDtype, w + column * a.k, a.k, 1, count};
     if (a.transposed)
       right = {a.w, a.wDtype, w + column, 1, a.n, count};
-    addProduct(shared, left, right, a.k, sums);
+    addMatmul(shared, left, right, a.k, sums);
   }
   storeSums(a, sums, row * a.n + column, a.n, tile.rows - half, a.n - column);
 }
@@ -133,7 +133,7 @@ void grouped_plain_weights(const GroupedArguments a) {
     int64_t first = (int64_t)group * a.rows + start;
     left.first = first * height + row;
     right.first = first * width + column;
-    addProduct(shared, left, right, a.sizes[at], sums);
+    addMatmul(shared, left, right, a.sizes[at], sums);
   }
   storeSums(a, sums, (expert * height + row) * width + column, width,
             least(side, height - row), width - column);

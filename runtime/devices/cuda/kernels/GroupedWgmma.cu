@@ -1,10 +1,10 @@
-//===- GroupedWgmma.cu - grouped products by warpgroups -------------------===//
+//===- GroupedWgmma.cu - grouped matmuls by warpgroups --------------------===//
 //
 // For compute capability 9.0. Two warpgroups compute a block of 128 x 256
 // results, 64 rows of each warpgroup, or of 128 x 128 where no more columns are
 // left, from pieces of 64 of the summed index. A third one does nothing but
 // copy pieces to shared memory, so that no instruction of a copy stands between
-// two products. Four pieces lie there: the one before, which may still be
+// two matmuls. Four pieces lie there: the one before, which may still be
 // multiplied, the one that is given to the tensor cores next, and two on their
 // way.
 //
@@ -141,8 +141,8 @@ template <class Kind> struct Copier {
   FactorCopies<T, Kind::leftAcross> left;
   FactorCopies<T, Kind::rightAcross> right;
   /// A piece is told full when this many pieces more have been asked for,
-  /// before the next one is: so it is told long before the product that waits
-  /// for it, and the copies before have had the time of a product to arrive.
+  /// before the next one is: so it is told long before the matmul that waits
+  /// for it, and the copies before have had the time of a matmul to arrive.
   static constexpr unsigned ahead = 2;
 
   /// Whose copies by this thread have arrived.
@@ -213,7 +213,7 @@ KERF_DEVICE void copyAll(const GroupedArguments &a, uint32_t shared) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 typedef float Four __attribute__((ext_vector_type(4)));
@@ -260,7 +260,7 @@ KERF_DEVICE void putEight(char *to, float (&values)[8], bool accumulate) {
 }
 
 /// A warpgroup that multiplies.
-template <class Kind> struct Product {
+template <class Kind> struct Matmul {
   using T = typename Kind::T;
   const GroupedArguments &a;
   uint32_t shared;
@@ -285,37 +285,37 @@ template <class Kind> struct Product {
 
 template <class Kind>
 template <int columns>
-KERF_MEMBER void Product<Kind>::multiplyStage(bool first) {
+KERF_MEMBER void Matmul<Kind>::multiplyStage(bool first) {
   using Left = WgmmaFactor<Kind::leftAcross, depth>;
   using Right = WgmmaFactor<Kind::rightAcross, depth>;
   uint32_t stage = Stage(piece).in(shared);
   int group = threadIndex() / warpgroupThreads;
   Left left(stage + group * Left::bytes(wgmmaRows));
   Right right(stage + sideBytes);
-  beginProducts();
+  beginMatmuls();
 #pragma unroll
   for (int step = 0; step < depth / wgmmaDepth; ++step)
     multiplyGroup<T, Kind::leftAcross, Kind::rightAcross, columns>(
         sums, left.at(step), right.at(step), step > 0 || !first);
-  endProducts();
+  endMatmuls();
 }
 
 template <class Kind>
 template <int columns>
-KERF_MEMBER void Product<Kind>::compute(const typename Kind::Result &block) {
+KERF_MEMBER void Matmul<Kind>::compute(const typename Kind::Result &block) {
   Piece at = block.segments.first();
-  bool first = true; // whose product overwrites the sums
+  bool first = true; // whose matmul overwrites the sums
 #pragma unroll 1
   for (; block.segments.has(at); at = block.segments.after(at, depth)) {
     waitAt<threads>(Stage(piece).full());
     multiplyStage<columns>(first);
-    waitForProducts<1>();
+    waitForMatmuls<1>();
     if (!first)
       tellEmpty(piece - 1);
     first = false;
     ++piece;
   }
-  waitForProducts<0>();
+  waitForMatmuls<0>();
   tellEmpty(piece - 1);
   store<columns>(block.results);
 }
@@ -330,7 +330,7 @@ static_assert(warpRows / 4 * (4 * partColumns * 4 + 3 * 32) == partBytes);
 
 /// Writes a warp's sums of `partColumns` columns from `first`.
 template <class Kind>
-KERF_MEMBER void Product<Kind>::storePart(uint32_t to, int first) const {
+KERF_MEMBER void Matmul<Kind>::storePart(uint32_t to, int first) const {
   uint32_t own = to + partRow(laneIndex() / 4) + laneIndex() % 4 * 8;
 #pragma unroll
   for (int i = 0; i < partColumns / 4; ++i) {
@@ -358,7 +358,7 @@ KERF_DEVICE void loadEight(float (&to)[8], uint32_t from, int chunk) {
 /// Through shared memory, so that whole rows are written.
 template <class Kind>
 template <int columns>
-KERF_MEMBER void Product<Kind>::store(const Results &to) const {
+KERF_MEMBER void Matmul<Kind>::store(const Results &to) const {
   int warp = threadIndex() / warpThreads;
   uint32_t own = shared + stages * stageBytes + warp * partBytes;
 #pragma unroll
@@ -372,7 +372,7 @@ KERF_MEMBER void Product<Kind>::store(const Results &to) const {
 
 /// Of a block that has no pieces.
 template <class Kind>
-KERF_MEMBER void Product<Kind>::storeZeros(const Results &to) const {
+KERF_MEMBER void Matmul<Kind>::storeZeros(const Results &to) const {
 #pragma unroll 1
   for (int first = 0; first < width; first += partColumns)
     storeRows<true>(to, 0, first);
@@ -382,8 +382,8 @@ KERF_MEMBER void Product<Kind>::storeZeros(const Results &to) const {
 /// eight neighbours of every fourth row.
 template <class Kind>
 template <bool isZero>
-KERF_MEMBER void Product<Kind>::storeRows(const Results &to, uint32_t from,
-                                          int column) const {
+KERF_MEMBER void Matmul<Kind>::storeRows(const Results &to, uint32_t from,
+                                         int column) const {
   constexpr int chunks = partColumns / chunkChannels,
                 step = warpThreads / chunks;
   static_assert(step == 4); // rows that lie alike
@@ -413,7 +413,7 @@ KERF_MEMBER void Product<Kind>::storeRows(const Results &to, uint32_t from,
   }
 }
 
-template <class Kind> KERF_MEMBER void Product<Kind>::run() {
+template <class Kind> KERF_MEMBER void Matmul<Kind>::run() {
 #pragma unroll
   for (unsigned i = 0; i < stages; ++i)
     tellEmpty(i);
@@ -434,8 +434,8 @@ template <class Kind>
 KERF_DEVICE void multiply(const GroupedArguments &a, uint32_t shared) {
   if (warpIndex() >= groupedWgmmaResultWarps)
     return copyAll<Kind>(a, shared);
-  Product<Kind> product = {a, shared, 0, {}};
-  product.run();
+  Matmul<Kind> matmul = {a, shared, 0, {}};
+  matmul.run();
 }
 
 } // namespace

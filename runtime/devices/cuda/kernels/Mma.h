@@ -1,9 +1,9 @@
-//===- Mma.h - products of 16-bit tiles on tensor cores -------------------===//
+//===- Mma.h - matmuls of 16-bit tiles on tensor cores --------------------===//
 //
 // mma.sync m16n8k16 on fragments that ldmatrix takes from shared memory. Lane l
 // of a warp has of a 16 x 8 tile of sums c the rows l/4 and l/4 + 8 at columns
 // 2 (l%4) and the next: c[0] c[1], c[2] c[3]. Sums of scores are laid out as
-// the left factor of the next product wants them, so they never leave
+// the left factor of the next matmul wants them, so they never leave
 // registers (Dao 2023, "FlashAttention-2").
 //
 // Tiles in shared memory have rows of a power of two of channels; the 16-byte

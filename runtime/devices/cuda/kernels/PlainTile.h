@@ -1,4 +1,4 @@
-//===- PlainTile.h - products of tiles without tensor cores ---------------===//
+//===- PlainTile.h - matmuls of tiles without tensor cores ----------------===//
 //
 // 256 threads have a tile of 64 x 64 sums in f32: thread t those of rows
 // t/16 + 16 i and columns t%16 + 16 j. Factors go through shared memory, 32 of

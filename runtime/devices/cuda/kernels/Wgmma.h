@@ -1,4 +1,4 @@
-//===- Wgmma.h - products of tiles by the four warps of a warpgroup -------===//
+//===- Wgmma.h - matmuls of tiles by the four warps of a warpgroup --------===//
 //
 // wgmma.mma_async of compute capability 9.0 (PTX target sm_90a): both factors
 // are read from shared memory, which descriptors tell of; sums stay in
@@ -32,15 +32,15 @@ constexpr int atomBytes = atomLines * lineBytes;
 KERF_DEVICE void publishShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/// Before the first product, and after other instructions had the sums.
-KERF_DEVICE void beginProducts() {
+/// Before the first matmul, and after other instructions had the sums.
+KERF_DEVICE void beginMatmuls() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-KERF_DEVICE void endProducts() {
+KERF_DEVICE void endMatmuls() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// Waits for the products of all groups but the last `pending`.
-template <int pending> KERF_DEVICE void waitForProducts() {
+/// Waits for the matmuls of all groups but the last `pending`.
+template <int pending> KERF_DEVICE void waitForMatmuls() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
@@ -103,7 +103,7 @@ template <bool across, int depth> struct WgmmaFactor {
 
 /// sums = left right^T, plus the sums where `add` is not 0, for 64 rows of
 /// left, `columns` rows of right and 16 of the summed index. Sums, laid out as
-/// in MmaSums, must be left alone until the product was waited for; all threads
+/// in MmaSums, must be left alone until the matmul was waited for; all threads
 /// of a warpgroup take part.
 template <class T, bool leftAcross, bool rightAcross, int columns, int n>
 KERF_DEVICE void multiplyGroup(MmaSums<1, n> &sums, uint64_t left,

@@ -13,7 +13,7 @@ static void expectRefusal(const Gpu &gpu, const Command &command,
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 static Command matmul(const Gpu &gpu) {
@@ -42,10 +42,10 @@ static void testMatmulAttributes(const Gpu &gpu) {
   changeMatmul(gpu, KERF_MATMUL_C_DTYPE, KERF_I32,
                "found dtype 3 of c, expected f32, bf16, f16");
   changeMatmul(gpu, KERF_MATMUL_B_DTYPE, KERF_BF16,
-               "command 'test': found a product of f32 and bf16 into f32, "
+               "command 'test': found a matmul of f32 and bf16 into f32, "
                "expected factors of one dtype");
   changeMatmul(gpu, KERF_MATMUL_C_DTYPE, KERF_BF16,
-               "found a product of f32 and f32 into bf16");
+               "found a matmul of f32 and f32 into bf16");
   changeMatmul(gpu, KERF_MATMUL_BATCH, INT64_C(1) << 31,
                "found batch 2147483648, expected 1");
   changeMatmul(gpu, KERF_MATMUL_M, 0, "found m 0, expected 1 to");
@@ -91,7 +91,7 @@ static void testMatmulEpilogues(const Gpu &gpu) {
 /// Scales are for one matrix of 8-bit floats, which have no other epilogue.
 static void testMatmulScales(const Gpu &gpu) {
   changeMatmul(gpu, KERF_MATMUL_EPILOGUE, KERF_EPILOGUE_SCALE,
-               "found scales of a product of f32, expected them with 8-bit");
+               "found scales of a matmul of f32, expected them with 8-bit");
   Buffer factor(gpu, KERF_F8E4M3, 256);
   Command command = {KERF_OP_MATMUL,
                      {KERF_F8E4M3, KERF_F8E4M3, KERF_BF16, 1, 16, 16, 16, 0, 16,
@@ -104,7 +104,7 @@ static void testMatmulScales(const Gpu &gpu) {
   command.operands[6] = Buffer(gpu, KERF_F32, 1);
   expectRefusal(gpu, command, "");
   command.attrs[KERF_MATMUL_EPILOGUE] = KERF_EPILOGUE_GELU;
-  expectRefusal(gpu, command, "epilogue 2 of a product of 8-bit floats");
+  expectRefusal(gpu, command, "epilogue 2 of a matmul of 8-bit floats");
   command.attrs[KERF_MATMUL_EPILOGUE] = KERF_EPILOGUE_SCALE;
   command.operands.resize(9);
   expectRefusal(gpu, command, "found 9 operands, expected 4, 5, 6, 7 or 8");
@@ -118,7 +118,7 @@ static void testMatmulBiases(const Gpu &gpu) {
   command.operands.resize(4);
   command.operands.push_back(Buffer(gpu, KERF_F64, 5));
   expectRefusal(gpu, command,
-                "found a bias of f64 in a product of f32, expected both");
+                "found a bias of f64 in a matmul of f32, expected both");
 }
 
 /// Matrices that are neither by rows nor by columns.

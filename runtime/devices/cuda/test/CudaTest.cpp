@@ -33,7 +33,7 @@ static int findDevice() {
   return path && *path ? 1 : 77;
 }
 
-/// Creating a device, or else preparing a product, says `text`; creating it
+/// Creating a device, or else preparing a matmul, says `text`; creating it
 /// ends with `status`, if given.
 static void testRefusal(const char *text, const char *status) {
   Gpu gpu;

@@ -1,4 +1,4 @@
-//===- EpilogueTest.cpp - what products do behind the product -------------===//
+//===- EpilogueTest.cpp - what matmuls do behind the matmul ---------------===//
 //
 // Every epilogue and type against plain loops in f64: by cuBLASLt, by it and
 // the plug-in's kernels, by these alone. On a GPU, whose library answers for
@@ -117,7 +117,7 @@ static void compare(const Case &c, const char *offered, const char *what,
     double off = std::abs(found[i] - expected[i]);
     error = off <= error ? error : off; // takes NaN, too
   }
-  // 16-bit results may be rounded between the product and what follows.
+  // 16-bit results may be rounded between the matmul and what follows.
   double bound = c.result == KERF_BF16  ? 1.0 / 64
                  : c.result == KERF_F16 ? 1.0 / 512
                                         : 4e-6;
@@ -201,7 +201,7 @@ static void testRowParts(std::mt19937 &random) {
     }
 }
 
-/// A product of 8-bit floats by scales of either factor, into f32 perhaps added
+/// A matmul of 8-bit floats by scales of either factor, into f32 perhaps added
 /// to what is there: powers of two, so that it is exact but for bf16.
 static void runScaled(const Gpu &gpu, std::mt19937 &random, uint32_t b,
                       uint32_t result, bool accumulate, double scaleA,

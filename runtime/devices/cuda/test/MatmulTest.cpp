@@ -1,4 +1,4 @@
-//===- MatmulTest.cpp - products against plain loops ----------------------===//
+//===- MatmulTest.cpp - matmuls against plain loops -----------------------===//
 //
 // Factors are small multiples of 1/8, so that their products' sums are exact in
 // f32 and the result is known to the bit.
@@ -90,7 +90,7 @@ static Command commandOf(const Case &c, const Buffer &a, const Buffer &b,
   return command;
 }
 
-/// The product by plain loops, in what c holds already.
+/// The matmul by plain loops, in what c holds already.
 static void multiply(const Case &c, const std::vector<double> &a,
                      const std::vector<double> &b,
                      const std::vector<double> &bias,
@@ -162,7 +162,7 @@ static void testRecorded(const Gpu &gpu, std::mt19937 &random) {
       failed("%s", error);
     multiply(c, aValues, bValues, biasValues, expected);
     if (result.get() != expected)
-      failed("run %d of a recorded product differs", run);
+      failed("run %d of a recorded matmul differs", run);
   }
   api().destroy_graph(graph);
 }

@@ -193,10 +193,10 @@ struct Tuned {
   std::string message;
 };
 
-/// A product m x n x k of f32, by rows, prepared and tuned.
-struct Product {
-  explicit Product(kerf_device *device, int64_t m = 8, int64_t n = 12,
-                   int64_t k = 16)
+/// A matmul m x n x k of f32, by rows, prepared and tuned.
+struct Matmul {
+  explicit Matmul(kerf_device *device, int64_t m = 8, int64_t n = 12,
+                  int64_t k = 16)
       : attrs({KERF_F32, KERF_F32, KERF_F32, 1, m, n, k, 0, k, 1, 0, n, 1, 0, n,
                0, 0, 0}),
         sizes({uint64_t(4 * m * k), uint64_t(4 * k * n), uint64_t(4 * m * n), 0,
@@ -220,12 +220,12 @@ struct Product {
     info.command = &command;
     info.operands = operands;
     info.attrs = attrs.data();
-    info.name = "product";
+    info.name = "matmul";
     char error[512] = "";
     if (api().prepare(device, &info, &step, error, sizeof error))
       message = error;
   }
-  ~Product() {
+  ~Matmul() {
     api().destroy_step(step);
     for (size_t n = 0; n < sizes.size(); ++n)
       if (pointers[n])
@@ -241,23 +241,23 @@ struct Product {
 };
 } // namespace
 
-/// Tunes a product; what it is and which algorithm is fastest.
+/// Tunes a matmul; what it is and which algorithm is fastest.
 static kerf_tuned tuneOne() {
   kerf_device_options options = {};
   options.tunes = 1;
   Tuned gpu(options);
-  Product product(gpu.device);
+  Matmul matmul(gpu.device);
   kerf_tuned named = {}, tuned = {};
   mustWork("tune", [&](char *error, size_t bytes) {
-    return api().tune(product.step, nullptr, 0, &named, error, bytes);
+    return api().tune(matmul.step, nullptr, 0, &named, error, bytes);
   });
   mustWork("tune", [&](char *error, size_t bytes) {
-    return api().tune(product.step, product.pointers.data(), 1e-3, &tuned,
-                      error, bytes);
+    return api().tune(matmul.step, matmul.pointers.data(), 1e-3, &tuned, error,
+                      bytes);
   });
-  if (std::strcmp(named.product, tuned.product) != 0 || named.choices != 0)
-    failed("'%s' and '%s' for the same product", named.product, tuned.product);
-  expectText(tuned.product, "f32 1x8x12x16; attributes 0 0 0 1 8 12 16 ");
+  if (std::strcmp(named.matmul, tuned.matmul) != 0 || named.choices != 0)
+    failed("'%s' and '%s' for the same matmul", named.matmul, tuned.matmul);
+  expectText(tuned.matmul, "f32 1x8x12x16; attributes 0 0 0 1 8 12 16 ");
   // `index` counts those that did not run, too, `choices` does not; the library
   // is asked for so many.
   constexpr int most = 32;
@@ -271,17 +271,17 @@ static kerf_tuned tuneOne() {
   return tuned;
 }
 
-/// Of products that take long few algorithms are timed. Only the simulator's
+/// Of matmuls that take long few algorithms are timed. Only the simulator's
 /// clock can make them so, and say how many there are.
-static void testLongProducts() {
+static void testLongMatmuls() {
   if (!isSimulator())
     return;
   Variable algorithms("KERF_SIM_ALGORITHMS", "20");
   if (kerf_tuned tuned = tuneOne(); tuned.choices != 20)
-    failed("%d algorithms of a short product, expected 20", tuned.choices);
+    failed("%d algorithms of a short matmul, expected 20", tuned.choices);
   Variable tick("KERF_SIM_TICK", "0.006");
   if (kerf_tuned tuned = tuneOne(); tuned.choices != 8)
-    failed("%d algorithms of a long product, expected 8", tuned.choices);
+    failed("%d algorithms of a long matmul, expected 8", tuned.choices);
 }
 
 /// Operands that are larger than the piece that is copied from the host are
@@ -290,29 +290,29 @@ static void testFill() {
   kerf_device_options options = {};
   options.tunes = 1;
   Tuned gpu(options);
-  Product product(gpu.device, 300, 200, 100);
+  Matmul matmul(gpu.device, 300, 200, 100);
   kerf_tuned tuned = {};
   mustWork("tune", [&](char *error, size_t bytes) {
-    return api().tune(product.step, product.pointers.data(), 1e-3, &tuned,
-                      error, bytes);
+    return api().tune(matmul.step, matmul.pointers.data(), 1e-3, &tuned, error,
+                      bytes);
   });
   for (size_t n : {0, 1}) {
-    std::vector<float> found(product.sizes[n] / sizeof(float));
-    api().copy_out(gpu.device, found.data(), product.pointers[n],
-                   product.sizes[n]);
+    std::vector<float> found(matmul.sizes[n] / sizeof(float));
+    api().copy_out(gpu.device, found.data(), matmul.pointers[n],
+                   matmul.sizes[n]);
     for (float value : found)
       if (!std::isfinite(value) || value == 0)
         return failed("an operand has %g", value);
   }
 }
 
-/// What preparing the product says where `entry` was tuned on `tunedOn`.
+/// What preparing the matmul says where `entry` was tuned on `tunedOn`.
 static std::string withTuning(const kerf_tuned &entry, const char *tunedOn) {
   kerf_tuning tuning = {tunedOn, &entry, 1};
   kerf_device_options options = {};
   options.tuning = &tuning;
   Tuned gpu(options);
-  return gpu.device ? Product(gpu.device).message : gpu.message;
+  return gpu.device ? Matmul(gpu.device).message : gpu.message;
 }
 
 static void testTuning() {
@@ -332,8 +332,8 @@ static void testTuning() {
   std::strcpy(entry.choice, "algorithm 99");
   expectText(withTuning(entry, facts.tuned_on),
              "the tuned algorithm (algorithm 99) is not among the");
-  // Of other products nothing is changed.
-  std::strcpy(entry.product, "f32 1x1x1x1");
+  // Of other matmuls nothing is changed.
+  std::strcpy(entry.matmul, "f32 1x1x1x1");
   expectNone(withTuning(entry, facts.tuned_on));
 }
 
@@ -342,6 +342,6 @@ void cudatest::testMeasuring(std::mt19937 &random) {
   testLongRun();
   testBuiltins(random);
   testTuning();
-  testLongProducts();
+  testLongMatmuls();
   testFill();
 }

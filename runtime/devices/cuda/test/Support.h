@@ -136,9 +136,9 @@ void testMeasuring(std::mt19937 &random);
 void testAbuse();
 /// 90 of "sm_90"; 0 where there is none.
 int capabilityOf(const Gpu &gpu);
-/// Of the first GPU with products of 8-bit floats.
+/// Of the first GPU with matmuls of 8-bit floats.
 constexpr int float8Capability = 89;
-/// Why a plain product of f32 is refused, "" when it is not.
+/// Why a plain matmul of f32 is refused, "" when it is not.
 std::string matmulMessage(const Gpu &gpu);
 /// Breaks a device, which takes the process's use of the GPU with it: the last
 /// test of a process.

@@ -253,7 +253,7 @@ typedef struct {
   kerf_device_status (*builtin_kernel)(kerf_device *device, uint32_t builtin,
                                        kerf_function **function, char *error,
                                        size_t error_bytes);
-  /* Of a step of a device that `tunes`: fills in `tuned->product`, and with
+  /* Of a step of a device that `tunes`: fills in `tuned->matmul`, and with
    * `pointers` times the library's algorithms on them, which overwrites
    * operands, for about `budget_sec`. The step takes the fastest from then on.
    */

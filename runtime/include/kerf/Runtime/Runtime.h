@@ -451,9 +451,9 @@ KERF_API kerf_status kerf_dry_nccl(const kerf_artifact *artifact, int32_t rank,
 
 typedef void (*kerf_tuned_fn)(void *user, const kerf_tuned *tuned);
 
-/* Times the algorithms that the device's library has for each product of the
+/* Times the algorithms that the device's library has for each matmul of the
  * file, equal ones once, for about `budget_sec` each, and gives `take` the
- * fastest. No product is begun when `limit_sec` have passed: it is given with 0
+ * fastest. No matmul is begun when `limit_sec` have passed: it is given with 0
  * `choices`. One process does it for all stages, without other ranks, in device
  * memory of the size of an arena. Of `options` device and plugin_path count.
  * Sets `facts`. */

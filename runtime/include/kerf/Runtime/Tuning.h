@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define KERF_TUNED_PRODUCT_BYTES 640u
+#define KERF_TUNED_MATMUL_BYTES 640u
 #define KERF_TUNED_CHOICE_BYTES 128u
 #define KERF_TUNED_DATA_BYTES 64u
 
@@ -29,7 +29,7 @@ typedef struct {
   /* What is computed on operands of which sizes, strides and alignments; the
    * device's own words, NUL-terminated. Commands with the same words have the
    * same algorithms. Empty: the command has no choice. */
-  char product[KERF_TUNED_PRODUCT_BYTES];
+  char matmul[KERF_TUNED_MATMUL_BYTES];
   /* The algorithm for people, and, where `data` is not found among those that
    * the library offers, to find it: "algorithm 66, tile 20". */
   char choice[KERF_TUNED_CHOICE_BYTES];

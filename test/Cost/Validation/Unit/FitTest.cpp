@@ -9,27 +9,25 @@
 using namespace kerf;
 using namespace kerf::validate;
 
-/// A run of `layers` layers: products, attention and a floor, as a formula.
-static double timeOf(const Profile &profile, double products,
-                     double attention) {
-  double layer = products / profile.matmul + attention / profile.attention;
-  return std::max(layer, profile.layerFloorForwardSec +
-                             profile.layerFloorBackwardSec) +
+/// A run of `layers` layers: matmuls, attention and a floor, as a formula.
+static double timeOf(const Profile &profile, double matmuls, double attention) {
+  double layer = matmuls / profile.matmul + attention / profile.attention;
+  return std::max(layer, profile.leastForwardSec + profile.leastBackwardSec) +
          profile.stepSec;
 }
 
 static Profile priorProfile() {
   Profile prior;
-  prior.layerFloorForwardSec = 0.001;
-  prior.layerFloorBackwardSec = 0.002;
+  prior.leastForwardSec = 0.001;
+  prior.leastBackwardSec = 0.002;
   return prior;
 }
 
 /// A run of given work, measured as it is under `truth`.
 static CalibrationRun runOf(const Profile &prior, const Profile &truth,
-                            double products, double attention) {
-  return {prior, timeOf(truth, products, attention),
-          [=](const Profile &p) { return timeOf(p, products, attention); }};
+                            double matmuls, double attention) {
+  return {prior, timeOf(truth, matmuls, attention),
+          [=](const Profile &p) { return timeOf(p, matmuls, attention); }};
 }
 
 // Runs made with a known profile: large ones tell the rates, small ones the
@@ -38,17 +36,17 @@ TEST(FitTest, findsRatesAndFloor) {
   Profile truth = priorProfile();
   truth.matmul = 0.85;
   truth.attention = 1.3;
-  truth.layerFloorForwardSec *= 1.6;
-  truth.layerFloorBackwardSec *= 1.6;
+  truth.leastForwardSec *= 1.6;
+  truth.leastBackwardSec *= 1.6;
   std::vector<CalibrationRun> runs;
-  for (double products : {1e-4, 2e-4, 5e-4, 0.1, 0.2, 0.4, 0.3, 0.5})
+  for (double matmuls : {1e-4, 2e-4, 5e-4, 0.1, 0.2, 0.4, 0.3, 0.5})
     for (double share : {0.1, 0.9})
-      runs.push_back(runOf(priorProfile(), truth, products, products * share));
+      runs.push_back(runOf(priorProfile(), truth, matmuls, matmuls * share));
   Profile fitted = moved(priorProfile(), calibrate(runs));
   EXPECT_NEAR(fitted.matmul, 0.85, 0.02);
   EXPECT_NEAR(fitted.attention, 1.3, 0.06);
-  EXPECT_NEAR(fitted.layerFloorForwardSec, 0.0016, 0.00006);
-  EXPECT_NEAR(fitted.layerFloorBackwardSec, 0.0032, 0.00012);
+  EXPECT_NEAR(fitted.leastForwardSec, 0.0016, 0.00006);
+  EXPECT_NEAR(fitted.leastBackwardSec, 0.0032, 0.00012);
 }
 
 // Runs of two runtimes whose priors differ, both a tenth too fast: what they
@@ -59,10 +57,10 @@ TEST(FitTest, runtimesShareOffsets) {
   fast.matmul = 1.0;
   std::vector<CalibrationRun> runs;
   for (const Profile &prior : {slow, fast})
-    for (double products : {0.1, 0.2}) {
+    for (double matmuls : {0.1, 0.2}) {
       Profile truth = prior;
       truth.matmul *= 0.9;
-      runs.push_back(runOf(prior, truth, products, 0));
+      runs.push_back(runOf(prior, truth, matmuls, 0));
     }
   std::vector<double> offsets = calibrate(runs);
   EXPECT_NEAR(moved(slow, offsets).matmul, 0.54, 0.01);

@@ -93,8 +93,8 @@ TEST(LayoutsTest, rowsWithoutPins) {
   EXPECT_EQ(whyNot(row), "the tensor axis does not divide the heads");
 }
 
-/// A product with factors b (batch), s (sequence), n and k.
-static LayerOp productOf(const char *weight) {
+/// A matmul with factors b (batch), s (sequence), n and k.
+static LayerOp matmulOf(const char *weight) {
   LayerOp op;
   op.name = "linear";
   op.weight = weight;
@@ -125,12 +125,12 @@ static std::string allowedCuts(const OptionFilter &filter, const LayerOp &op) {
 // Columns before, rows after; norms whole, or by the sequence.
 TEST(LayoutsTest, megatronsCuts) {
   OptionFilter plain = megatronFilter(false), parallel = megatronFilter(true);
-  LayerOp up = productOf("model.layers.{i}.mlp.up_proj.weight");
-  LayerOp down = productOf("transformer.h.{i}.mlp.c_proj.weight");
+  LayerOp up = matmulOf("model.layers.{i}.mlp.up_proj.weight");
+  LayerOp down = matmulOf("transformer.h.{i}.mlp.c_proj.weight");
   EXPECT_EQ(allowedCuts(plain, up), "n");
   EXPECT_EQ(allowedCuts(parallel, up), "n");
   EXPECT_EQ(allowedCuts(plain, down), "k");
-  LayerOp norm = productOf("model.norm.weight");
+  LayerOp norm = matmulOf("model.norm.weight");
   norm.name = "rms_norm";
   norm.work.matmulFlops = 0;
   EXPECT_EQ(allowedCuts(plain, norm), "-");
@@ -179,19 +179,19 @@ TEST(PredictTest, anomalies) {
   EXPECT_EQ(anomalyOf(row), "phase 'lora'");
 }
 
-// A tensor axis adds the launches of its collectives; nanotron's products on it
+// A tensor axis adds the launches of its collectives; nanotron's matmuls on it
 // take twice the launches of whole ones.
 TEST(PredictTest, launchesOfATensorAxis) {
   Profile base;
-  base.layerFloorForwardSec = 1e-3;
-  base.layerFloorBackwardSec = 2e-3;
+  base.leastForwardSec = 1e-3;
+  base.leastBackwardSec = 2e-3;
   Row whole = rowOn(8, 1, 1, 8), cut = rowOn(8, 2, 1, 4);
-  EXPECT_EQ(profileOf(whole, base).layerFloorForwardSec, 1e-3);
-  EXPECT_DOUBLE_EQ(profileOf(cut, base).layerFloorForwardSec, 1.104e-3);
-  EXPECT_DOUBLE_EQ(profileOf(cut, base).layerFloorBackwardSec, 2.104e-3);
+  EXPECT_EQ(profileOf(whole, base).leastForwardSec, 1e-3);
+  EXPECT_DOUBLE_EQ(profileOf(cut, base).leastForwardSec, 1.104e-3);
+  EXPECT_DOUBLE_EQ(profileOf(cut, base).leastBackwardSec, 2.104e-3);
   base.name = "nanotron";
-  EXPECT_EQ(profileOf(whole, base).layerFloorForwardSec, 0.5e-3);
-  EXPECT_EQ(profileOf(cut, base).layerFloorForwardSec, 1e-3);
+  EXPECT_EQ(profileOf(whole, base).leastForwardSec, 0.5e-3);
+  EXPECT_EQ(profileOf(cut, base).leastForwardSec, 1e-3);
 }
 
 // "Selective" means another thing in each runtime.

@@ -58,7 +58,7 @@ TEST(RowsTest, stepTimeFromFlops) {
   EXPECT_NEAR(*measuredStepSec(rowOf(kRow), 312e12), 3.528, 0.001);
 }
 
-// 8-bit products by any name of their scales.
+// 8-bit matmuls by any name of their scales.
 TEST(RowsTest, float8) {
   Row row = rowOf(kRow);
   for (const char *name : {"fp8", "fp8-cs", "fp8 (blockwise/mx)"}) {

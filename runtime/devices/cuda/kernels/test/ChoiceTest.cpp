@@ -88,7 +88,7 @@ static void testAttentionChoice(const Gpu &gpu) {
   }
 }
 
-/// A product of experts of bf16 or f32 numbers.
+/// A matmul of experts of bf16 or f32 numbers.
 static Command grouped(const Gpu &gpu, uint32_t dtype, int64_t k) {
   Command command;
   command.opcode = KERF_OP_GROUPED_MATMUL;
@@ -105,7 +105,7 @@ static bool hasWgmma(const Gpu &gpu) {
 
 static void testGroupedChoice(const Gpu &gpu) {
   auto expect = [&](uint32_t dtype, int64_t k, const std::string &choice) {
-    expectChoice(gpu, grouped(gpu, dtype, k), "products of experts " + choice);
+    expectChoice(gpu, grouped(gpu, dtype, k), "matmuls of experts " + choice);
   };
   expect(KERF_BF16, 16,
          hasWgmma(gpu) ? "on tensor cores by wgmma\n"
@@ -120,7 +120,7 @@ static void testGroupedForms() {
     Variable form("KERF_CUDA_NO_WGMMA", "1");
     Gpu gpu;
     expectChoice(gpu, grouped(gpu, KERF_BF16, 16),
-                 "products of experts on tensor cores by mma.sync\n");
+                 "matmuls of experts on tensor cores by mma.sync\n");
   }
   // Of the simulator: a driver that knows no PTX 8.0, as wgmma's kernels are.
   Variable driver("KERF_SIM_DRIVER", "11080");
@@ -130,9 +130,9 @@ static void testGroupedForms() {
   if (!isOld || !hasWgmma(gpu))
     return;
   expectChoice(gpu, grouped(gpu, KERF_BF16, 16),
-               "products of experts not by wgmma: cannot load");
+               "matmuls of experts not by wgmma: cannot load");
   expectChoice(gpu, grouped(gpu, KERF_BF16, 16),
-               "products of experts on tensor cores by mma.sync\n");
+               "matmuls of experts on tensor cores by mma.sync\n");
 }
 
 static void expectRefusal(const Gpu &gpu, const Command &command,

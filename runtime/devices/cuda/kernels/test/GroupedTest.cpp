@@ -1,4 +1,4 @@
-//===- GroupedTest.cpp - grouped products against plain loops -------------===//
+//===- GroupedTest.cpp - grouped matmuls against plain loops --------------===//
 
 #include "AttentionCase.h"
 #include "KernelsTest.h"

@@ -2,7 +2,7 @@
 
 assemble.py ARCHITECTURES FILE.ptx... [--for ARCHITECTURES FILE.ptx...]: exit
 status 1 where a kernel keeps registers in memory ("spills") or ptxas makes its
-products wait for each other, 77 where there is no ptxas.
+matmuls wait for each other, 77 where there is no ptxas.
 """
 
 import os

@@ -1,6 +1,6 @@
 //===- Calibrate.h - measures this machine for the planner ------*- C++ -*-===//
 //
-// `kerf-run --calibrate` times products, attention, memory, launches and
+// `kerf-run --calibrate` times matmuls, attention, memory, launches and
 // collectives through the device and the transport that run models, and writes
 // a description that `kerfc --cluster` reads (docs/rationale/Machine.md).
 //
@@ -20,9 +20,9 @@
 namespace kerf::runtime {
 
 /// Figures by name; what a rank process tells its parent. SI units. Names:
-///   product f32|bf16 M N K          flop/s of one rank on all its cores
+///   matmul f32|bf16 M N K          flop/s of one rank on all its cores
 ///   rows f32|bf16 R M               flop/s of R ranks together, each with its
-///                                   part of the cores, on products of layers
+///                                   part of the cores, on matmuls of layers
 ///                                   with M rows
 ///   depth f32|bf16 R K              the same on gradients of a weight from K
 ///                                   rows
@@ -46,14 +46,14 @@ using Figures = std::map<std::string, double>;
 
 /// What sizes are timed.
 struct MeasuredSizes {
-  /// Of `rows`, ascending; products of w x 3w and 3w x w with these widths w.
+  /// Of `rows`, ascending; matmuls of w x 3w and 3w x w with these widths w.
   std::vector<int64_t> rows, widths;
   /// Of `depth` and `attention`: a short one and a long one.
   std::array<int64_t, 2> depths, lengths;
   int64_t depthWidth; ///< of the weight whose gradients `depth` times
   /// Of attention: sequences x keys, heads, channels of a head.
   int64_t tokens, heads, headSize;
-  std::vector<std::array<int64_t, 3>> products; ///< m n k
+  std::vector<std::array<int64_t, 3>> matmuls; ///< m n k
   std::vector<int64_t> vectors;      ///< bytes; no cache holds the last
   int64_t leastMessage, mostMessage; ///< bytes of collectives, by four
 };
@@ -94,7 +94,7 @@ int describeDevice(const MeasureOptions &options, MachineFacts &facts,
 int measureDevice(const MeasureOptions &options, int64_t workers,
                   Figures &figures, MachineFacts &facts, std::string &error);
 /// One of `ranks` ranks: times collectives and, where ranks share one
-/// computer's cores and each has one, products, attention and memory of all
+/// computer's cores and each has one, matmuls, attention and memory of all
 /// ranks at once. Meets the others under the name `session`.
 int measureRank(const MeasureOptions &options, int64_t rank, int64_t ranks,
                 const std::string &session, Figures &figures,

@@ -70,7 +70,7 @@ struct RunOptions {
   int64_t dryRank = -1;     ///< of a dry run; -1: all
   int64_t ranks = 0;        ///< of a calibration; 0: one per core, at least 2
   int64_t measureMs = 100;  ///< of a calibration or tuning, for each figure
-  int64_t tuneSeconds = 20; ///< after which no product's tuning begins
+  int64_t tuneSeconds = 20; ///< after which no matmul's tuning begins
   bool isTiny = false;      ///< a calibration for tests
 
   bool wantsEvaluation() const {

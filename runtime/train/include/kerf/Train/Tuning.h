@@ -1,8 +1,8 @@
 //===- Tuning.h - files of tuned algorithms ---------------------*- C++ -*-===//
 //
 // `kerf-run MODEL.kerf --tune=FILE` times the algorithms that a GPU's library
-// has for the model's products and writes the fastest; `--tuning=FILE` takes
-// them. The file is JSON: what it was measured on, and a line per product.
+// has for the model's matmuls and writes the fastest; `--tuning=FILE` takes
+// them. The file is JSON: what it was measured on, and a line per matmul.
 //
 //===----------------------------------------------------------------------===//
 

@@ -48,7 +48,7 @@ private:
 /// Seconds of a job by what they went into.
 struct TimeSpent {
   double productive = 0; ///< steps that count
-  double lost = 0;       ///< steps made again later, or not finished
+  double lost = 0;       ///< steps run again later, or not finished
   double saving = 0, starting = 0;
   double waiting = 0; ///< pauses between attempts
   double other = 0;

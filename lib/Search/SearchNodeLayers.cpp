@@ -1,7 +1,6 @@
-//===- SearchHeadLayers.cpp - the best-case layers of a head
-//---------------===//
+//===- SearchNodeLayers.cpp - the best-case layers of a node --------------===//
 //
-// Problem: the tables of a head are not solved. What can its layers not go
+// Problem: the tables of a node are not solved. What can its layers not go
 // below under a way to cut state?
 //
 // Idea: the tables' own bounds (time by elements held, seconds recomputed by
@@ -12,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "SearchHeadBounds.h"
+#include "SearchNodeBounds.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -24,7 +23,7 @@ using namespace kerf;
 using namespace kerf::search_detail;
 
 /// Seconds with at most `bytes`; infinite where that is too few.
-double HeadBounds::Curve::at(double bytes) const {
+double NodeBounds::Curve::at(double bytes) const {
   // What rounding may have taken from a budget.
   bytes *= 1 + 1e-9;
   if (bytes < fewest())
@@ -39,7 +38,7 @@ double HeadBounds::Curve::at(double bytes) const {
 }
 
 /// The fewest bytes of a layer that is held so often.
-double HeadBounds::Floor::each(const OuterChoice &outer, double held) const {
+double NodeBounds::Bound::each(const OuterChoice &outer, double held) const {
   double bytes = state.fewest() + held * kept.fewest();
   if (!splitsWeightGradient(outer.schedule))
     return bytes;
@@ -47,12 +46,12 @@ double HeadBounds::Floor::each(const OuterChoice &outer, double held) const {
   double late = 0;
   if (outer.microBatches >= outer.pp)
     late = double(outer.pipelining().lateBy(outer.pp - int64_t(held)));
-  return bytes + (1 + late) * putOffBytes;
+  return bytes + (1 + late) * deferredBytes;
 }
 
 /// The least seconds for state and `held` times what is kept together: of two
 /// convex curves the segments in the order of what a byte saves.
-HeadBounds::Curve HeadBounds::Floor::together(const OuterChoice &outer,
+NodeBounds::Curve NodeBounds::Bound::together(const OuterChoice &outer,
                                               double held) const {
   Curve sum;
   sum.points.push_back({each(outer, held), state.points.front().second +
@@ -83,7 +82,7 @@ HeadBounds::Curve HeadBounds::Floor::together(const OuterChoice &outer,
 /// Seconds of `calls` reduce-scatters (all-gathers) that move `bytes` over
 /// groups inside each other, each by the cheapest algorithm of all sizes; with
 /// `allReduce` the last group all-reduces, and the others gather again.
-double HeadBounds::cheapest(const Groups &groups, double bytes, double calls,
+double NodeBounds::cheapest(const Groups &groups, double bytes, double calls,
                             bool allReduce) {
   if (bytes <= 0)
     return 0;
@@ -103,7 +102,7 @@ double HeadBounds::cheapest(const Groups &groups, double bytes, double calls,
 }
 
 /// Seconds per byte that `cheapest` grows at least with.
-double HeadBounds::leastBeta(const Groups &groups, bool allReduce) {
+double NodeBounds::leastBeta(const Groups &groups, bool allReduce) {
   double beta = 0, part = 1;
   for (auto [index, group] : llvm::enumerate(groups)) {
     bool both = allReduce && index + 1 == groups.size();
@@ -121,7 +120,7 @@ double HeadBounds::leastBeta(const Groups &groups, bool allReduce) {
 
 /// Seconds per step and stage that one more element costs at least: `onceSec`
 /// per element.
-double HeadBounds::onceEach(const Pricing &pricing, const KindSize &size,
+double NodeBounds::onceEach(const Pricing &pricing, const KindSize &size,
                             bool isExpert) {
   const Profile &profile = problem.profile;
   int zero = pricing.outer.zero;
@@ -173,28 +172,28 @@ stateCurve(llvm::ArrayRef<std::pair<double, double>> byElements, double least,
   return points;
 }
 
-HeadBounds::Known HeadBounds::knownOf(const OuterChoice &head, int kind) {
+NodeBounds::Known NodeBounds::knownOf(const OuterChoice &node, int kind) {
   const Profile &profile = problem.profile;
-  TableKey key = keyOf(head, kind);
+  TableKey key = keyOf(node, kind);
   Known known;
   known.state = problem.tables->lowerBoundState(key);
   known.kept = problem.tables->lowerBoundKept(key);
   known.least = problem.tables->lowerBoundSec(key);
   known.size = layers.sizeOf(kind);
   known.gathers = gathersOf(problem, kind);
-  // As `ProgramFloors` counts them.
-  if (problem.measureLayers && isLayer(problem, kind) && head.pp > 1 &&
-      head.microBatches > 1)
-    known.putOffBytes = problem.tables->lowerBoundPutOffBytes(key);
+  // As `ProgramBounds` counts them.
+  if (problem.measureLayers && isLayer(problem, kind) && node.pp > 1 &&
+      node.microBatches > 1)
+    known.deferredBytes = problem.tables->lowerBoundDeferredBytes(key);
   if (isLayer(problem, kind))
-    known.least = std::max(known.least, profile.layerFloorForwardSec +
-                                            profile.layerFloorBackwardSec);
-  StateFloor &state = known.state;
+    known.least = std::max(known.least,
+                           profile.leastForwardSec + profile.leastBackwardSec);
+  StateBound &state = known.state;
   if (state.denseElements + state.expertElements <= 0) {
-    auto tensor = static_cast<double>(head.tp);
+    auto tensor = static_cast<double>(node.tp);
     state.denseElements = known.size.denseElements / tensor;
     state.expertElements =
-        known.size.expertElements / (tensor * static_cast<double>(head.ep));
+        known.size.expertElements / (tensor * static_cast<double>(node.ep));
   }
   return known;
 }
@@ -219,7 +218,7 @@ static KeptCurve hullOf(KeptCurve points) {
 }
 
 /// Of a solved table, the points of a layout; -1: of all.
-HeadBounds::Known HeadBounds::knownOf(int kind, const LayerTable &table,
+NodeBounds::Known NodeBounds::knownOf(int kind, const LayerTable &table,
                                       int layout) const {
   double exposed = 1 - problem.profile.tensorOverlap;
   auto secondsOf = [&](const TimeParts &parts) {
@@ -228,7 +227,7 @@ HeadBounds::Known HeadBounds::knownOf(int kind, const LayerTable &table,
   Known known;
   known.size = layers.sizeOf(kind);
   known.gathers = gathersOf(problem, kind);
-  StateFloor &state = known.state;
+  StateBound &state = known.state;
   state.denseElements = state.expertElements = state.restSec = HUGE_VAL;
   known.least = HUGE_VAL;
   KeptCurve points;
@@ -250,14 +249,14 @@ HeadBounds::Known HeadBounds::knownOf(int kind, const LayerTable &table,
   return known;
 }
 
-HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
+NodeBounds::Bound NodeBounds::boundOf(const Pricing &pricing,
                                       const Known &known, LayerPrice &once) {
   const OuterChoice &outer = pricing.outer;
   const Profile &profile = problem.profile;
   const KindSize &size = known.size;
-  Floor floor;
-  floor.kept.points.assign(known.kept.begin(), known.kept.end());
-  floor.putOffBytes = known.putOffBytes;
+  Bound bound;
+  bound.kept.points.assign(known.kept.begin(), known.kept.end());
+  bound.deferredBytes = known.deferredBytes;
   // Of one micro-batch, or chunk by chunk, gradients come as what was kept
   // goes.
   bool isSummed = !problem.measureLayers ||
@@ -266,7 +265,7 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
   double exposedSums = 1 - profile.gradientOverlap, gradients = 0;
   double fixed = 0, state = 0;
   /// Bytes and seconds that one more element takes at least.
-  double bytesEach = HUGE_VAL, secEach = HUGE_VAL, dearEach = HUGE_VAL;
+  double bytesEach = HUGE_VAL, secEach = HUGE_VAL, onceSecEach = HUGE_VAL;
   once = LayerPrice();
   for (bool isExpert : {false, true}) {
     double elements =
@@ -297,7 +296,7 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
       traffic += exposedGathers * known.gathers * leastBeta(shard, false) *
                  size.weightBytes;
     secEach = std::min(secEach, accumulate + traffic);
-    dearEach = std::min(dearEach, onceEach(pricing, size, isExpert));
+    onceSecEach = std::min(onceSecEach, onceEach(pricing, size, isExpert));
     state += elements * each;
     fixed += elements * accumulate;
     if (outer.zero >= 2)
@@ -305,7 +304,7 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
     if (outer.zero >= 3)
       gathers += cheapest(shard, weights, 1, false);
     if (cut < 1)
-      floor.bufferBytes +=
+      bound.bufferBytes +=
           weights * ((outer.zero >= 3 ? 2 : 0) +
                      (outer.zero >= 2 ? size.trainedShare : 0));
     once.updateElements += elements * size.trainedShare * part[0];
@@ -315,23 +314,23 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
     own.trained += isExpert ? size.expertTrained : size.denseTrained;
   }
   if (state == 0) // no parameters
-    bytesEach = secEach = dearEach = 0;
+    bytesEach = secEach = onceSecEach = 0;
   fixed += exposedGathers * known.gathers * gathers + exposedSums * gradients;
-  floor.linkSec = known.gathers * gathers + exposedSums * gradients;
-  floor.state.points =
+  bound.linkSec = known.gathers * gathers + exposedSums * gradients;
+  bound.state.points =
       stateCurve(known.state.seconds, known.least, bytesEach, secEach);
   if (bytesEach > 0)
-    floor.onceSec = dearEach / bytesEach;
-  for (auto &[bytes, sec] : floor.state.points) {
+    bound.onceSec = onceSecEach / bytesEach;
+  for (auto &[bytes, sec] : bound.state.points) {
     bytes += state;
     sec += fixed;
   }
-  return floor;
+  return bound;
 }
 
 /// Gradients and weights of a stage as far as they cannot be hidden, and the
 /// update.
-double HeadBounds::onceSec(const Pricing &pricing, const LayerPrice &sum) {
+double NodeBounds::onceSec(const Pricing &pricing, const LayerPrice &sum) {
   const Profile &profile = problem.profile;
   int zero = pricing.outer.zero;
   auto over = [&](const Replicas &replicas, const ParamTraffic &own) {
@@ -374,7 +373,7 @@ static std::pair<int64_t, int64_t> besidesOf(const SearchProblem &problem,
   return {before, behind};
 }
 
-HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
+NodeBounds::Relaxed NodeBounds::relax(const Pricing &pricing,
                                       llvm::ArrayRef<Known> known) {
   const OuterChoice &outer = pricing.outer;
   Relaxed relaxed;
@@ -384,37 +383,38 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
   double steps = std::max(0.0, static_cast<double>(outer.microBatches) -
                                    (outer.pp > 1 ? problem.profile.bubble : 0));
   for (auto [kind, facts] : llvm::zip(kindsOf(problem), known)) {
-    Floor floor = floorOf(pricing, facts, once);
+    Bound bound = boundOf(pricing, facts, once);
     double count = 0;
     for (auto [other, layers] : problem.runs)
       count += other == kind ? static_cast<double>(layers) : 0;
-    relaxed.sumSec += count * floor.least();
+    relaxed.sumSec += count * bound.least();
     relaxed.restSec += count * facts.state.restSec;
     // One stage has all of them.
     if (kind == embeddingOf(problem) || outer.pp == 1)
       addOnce(firstOnce, once, count);
     if (isLayer(problem, kind)) {
       relaxed.allLayers += static_cast<int64_t>(count);
-      relaxed.slowLayerSec = std::max(relaxed.slowLayerSec, floor.least());
-      relaxed.fastLayerSec = std::min(relaxed.fastLayerSec, floor.least());
+      relaxed.slowLayerSec = std::max(relaxed.slowLayerSec, bound.least());
+      relaxed.fastLayerSec = std::min(relaxed.fastLayerSec, bound.least());
       if (!leastOnce)
         leastOnce = once;
       keepLeast(*leastOnce, once);
     }
-    double dear = HUGE_VAL;
-    for (auto [bytes, sec] : floor.state.points)
-      dear = std::min(dear, steps * (sec - floor.state.fastest()) +
-                                floor.onceSec * (bytes - floor.state.fewest()));
-    relaxed.dearSec += count * dear / static_cast<double>(outer.pp);
+    double extra = HUGE_VAL;
+    for (auto [bytes, sec] : bound.state.points)
+      extra =
+          std::min(extra, steps * (sec - bound.state.fastest()) +
+                              bound.onceSec * (bytes - bound.state.fewest()));
+    relaxed.extraSec += count * extra / static_cast<double>(outer.pp);
     if (kind == embeddingOf(problem))
-      relaxed.first = std::move(floor);
+      relaxed.first = std::move(bound);
     else if (kind == headOf(problem))
-      relaxed.last = std::move(floor);
+      relaxed.last = std::move(bound);
     else {
       double before = static_cast<double>(relaxed.layers);
-      if (before > 0 && before * relaxed.layer.least() > count * floor.least())
+      if (before > 0 && before * relaxed.layer.least() > count * bound.least())
         continue;
-      relaxed.layer = std::move(floor);
+      relaxed.layer = std::move(bound);
       relaxed.layers = static_cast<int64_t>(count);
       std::tie(relaxed.before, relaxed.behind) = besidesOf(problem, kind);
     }
@@ -440,9 +440,9 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
 
 /// Leaves out what sums over layers have and programs may do without: buffers,
 /// and what the ends keep.
-void HeadBounds::keepToPrograms(Relaxed &relaxed) {
+void NodeBounds::keepToPrograms(Relaxed &relaxed) {
   relaxed.layer.bufferBytes = 0;
-  for (Floor *end : {&relaxed.first, &relaxed.last}) {
+  for (Bound *end : {&relaxed.first, &relaxed.last}) {
     end->bufferBytes = 0;
     for (auto &[bytes, sec] : end->kept.points)
       bytes = 0;

@@ -1,18 +1,18 @@
-//===- PutOff.h - weight gradients that may run at another time -----------===//
+//===- Deferred.h - weight gradients that may run at another time ---------===//
 //
-// Zero-bubble schedules fill their bubbles with weight gradients. What is put
-// off keeps all that it reads until then, so only products are worth it, and
-// what reads nothing but their factors: a norm's weight gradient reads two
+// Zero-bubble schedules fill their bubbles with weight gradients. What is
+// deferred keeps all that it reads until then. So only matmuls are worth it,
+// and what reads nothing but their factors: a norm's weight gradient reads two
 // tensors of its own to save hardly any time.
 //
-//   dw = einsum dy, x              put off: dy and x are kept
-//   db = reduce dy                 put off, too: dy is there
+//   dw = einsum dy, x              deferred: dy and x are kept
+//   db = reduce dy                 deferred, too: dy is there
 //   dg = rms_norm_weight_gradient h, dn    stays
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef KERF_DIALECT_KERF_PUTOFF_H
-#define KERF_DIALECT_KERF_PUTOFF_H
+#ifndef KERF_DIALECT_KERF_DEFERRED_H
+#define KERF_DIALECT_KERF_DEFERRED_H
 
 #include "kerf/Dialect/Kerf/Kerf.h"
 
@@ -21,18 +21,18 @@
 namespace kerf {
 
 /// What of a reverse repeat may run in another one, later.
-struct PutOff {
+struct Deferred {
   llvm::SetVector<mlir::Operation *> ops; ///< of the body, the last one first
   /// Carried values, by number: those that serve other ops, and those that only
-  /// put-off ops read (accumulators).
+  /// deferred ops read (accumulators).
   llvm::SmallVector<unsigned> stayCarried, moveCarried;
 };
 
-/// The products of weight gradients that no other op of the body waits for,
+/// The matmuls of weight gradients that no other op of the body waits for,
 /// with what follows them, what reads nothing but their factors, and views that
 /// they alone read. Results of the repeat apart, no op reads an op of these
 /// that is none of these.
-PutOff findPutOff(RepeatOp reverse);
+Deferred findDeferred(RepeatOp reverse);
 
 /// The slice argument that a chain of views (reshape, slice, broadcast) shows;
 /// null where there is no such chain. Such a view costs nothing where it is
@@ -41,4 +41,4 @@ mlir::Value shownSlice(RepeatOp repeat, mlir::Value value);
 
 } // namespace kerf
 
-#endif // KERF_DIALECT_KERF_PUTOFF_H
+#endif // KERF_DIALECT_KERF_DEFERRED_H

@@ -1,11 +1,11 @@
-//===- Product.cpp - a matrix product and its epilogue --------------------===//
+//===- Matmul.cpp - a matmul and its epilogue -----------------------------===//
 //
 // Factors are brought to f32 (f64), row by row; sums are taken in f32 (f64) in
 // the order of k, rounded once at the end.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Product.h"
+#include "Matmul.h"
 #include "../driver/Bridge.h"
 #include "Lanes.h"
 
@@ -42,14 +42,14 @@ static bool isGeluGradient(uint32_t epilogue) { return epilogue & 64; }
 
 static bool isFloat8(cudaDataType_t type) { return bytesOf(type) == 1; }
 
-/// As NVIDIA documents of products of 8-bit floats, on Hopper.
+/// As NVIDIA documents of matmuls of 8-bit floats, on Hopper.
 static std::string refuseFloat8(const Desc &desc, const Layout &a,
                                 const Layout &b, const Layout &d) {
   if (!isFloat8(a.type) || !isFloat8(b.type) ||
       (a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2))
     return "both factors must be 8-bit floats, one at least of e4m3";
   if (d.type != CUDA_R_16BF && d.type != CUDA_R_32F)
-    return "no product of 8-bit floats into this type";
+    return "no matmul of 8-bit floats into this type";
   if (!desc.transA || desc.transB || a.order != CUBLASLT_ORDER_COL ||
       b.order != CUBLASLT_ORDER_COL || d.order != CUBLASLT_ORDER_COL)
     return "8-bit floats need a transposed a and a plain b";
@@ -81,7 +81,7 @@ static std::string refuseTypes(const Desc &desc, const Layout &a,
       (a.type == CUDA_R_16F || a.type == CUDA_R_16BF) && c.type == CUDA_R_32F;
   if (!bytesOf(a.type) || (!isPlain && !isWidening) ||
       (a.type == CUDA_R_64F) != isDouble)
-    return "no product of these types";
+    return "no matmul of these types";
   if (desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type != CUDA_R_32F)
     return "tf32 is for f32";
   if (hasBias(desc.epilogue) && desc.biasType != -1 && desc.biasType != d.type)
@@ -283,9 +283,9 @@ template <class T> static std::vector<T> gather(const View &view, bool asTf32) {
 }
 
 template <class T>
-static void addProduct(std::vector<T> &sums, const std::vector<T> &a,
-                       const std::vector<T> &b, uint64_t m, uint64_t n,
-                       uint64_t k, uint64_t first, uint64_t last) {
+static void addMatmul(std::vector<T> &sums, const std::vector<T> &a,
+                      const std::vector<T> &b, uint64_t m, uint64_t n,
+                      uint64_t k, uint64_t first, uint64_t last) {
   for (uint64_t row = 0; row < m; ++row)
     for (uint64_t at = first; at < last; ++at) {
       T factor = a[row * k + at];
@@ -298,17 +298,17 @@ static void addProduct(std::vector<T> &sums, const std::vector<T> &a,
 
 /// op(A) op(B), [m, n]; split sums are added in their order.
 template <class T>
-static std::vector<T> multiply(const Product &product, const View &a,
+static std::vector<T> multiply(const Matmul &matmul, const View &a,
                                const View &b) {
-  bool asTf32 = product.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  bool asTf32 = matmul.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   uint64_t m = a.rows, n = b.columns, k = a.columns;
   std::vector<T> left = gather<T>(a, asTf32), right = gather<T>(b, asTf32);
   std::vector<T> sums(m * n);
-  uint64_t parts = product.algorithm.split;
+  uint64_t parts = matmul.algorithm.split;
   for (uint64_t part = 0; part < parts; ++part) {
     std::vector<T> partial(m * n);
-    addProduct(partial, left, right, m, n, k, k * part / parts,
-               k * (part + 1) / parts);
+    addMatmul(partial, left, right, m, n, k, k * part / parts,
+              k * (part + 1) / parts);
     for (uint64_t at = 0; at < m * n; ++at)
       sums[at] = part ? sums[at] + partial[at] : partial[at];
   }
@@ -335,14 +335,14 @@ struct Extras {
 };
 } // namespace
 
-static Extras extrasOf(const Product &product, int32_t batch) {
-  const Desc &desc = product.desc;
+static Extras extrasOf(const Matmul &matmul, int32_t batch) {
+  const Desc &desc = matmul.desc;
   Extras extras;
   if (hasBias(desc.epilogue)) {
     Layout layout;
-    layout.type = product.d.type;
-    layout.rows = desc.epilogue == CUBLASLT_EPILOGUE_BGRADB ? product.d.columns
-                                                            : product.d.rows;
+    layout.type = matmul.d.type;
+    layout.rows = desc.epilogue == CUBLASLT_EPILOGUE_BGRADB ? matmul.d.columns
+                                                            : matmul.d.rows;
     layout.columns = 1;
     layout.leading = layout.rows;
     layout.batchStride = desc.biasBatchStride;
@@ -350,7 +350,7 @@ static Extras extrasOf(const Product &product, int32_t batch) {
         viewOf(layout, reinterpret_cast<uint64_t>(desc.bias), batch, "bias");
   }
   if (hasAux(desc.epilogue)) {
-    Layout layout = product.d;
+    Layout layout = matmul.d;
     layout.leading = desc.auxLeading;
     layout.batchStride = desc.auxBatchStride;
     extras.aux =
@@ -401,25 +401,25 @@ static double scaleOf(const void *scale, const char *what) {
   return readElement(host, CUDA_R_32F);
 }
 
-template <class T> static void runBatch(const Product &product, int32_t batch) {
-  const Desc &desc = product.desc;
-  T alpha = static_cast<T>(product.alpha * scaleOf(desc.scaleA, "a") *
+template <class T> static void runBatch(const Matmul &matmul, int32_t batch) {
+  const Desc &desc = matmul.desc;
+  T alpha = static_cast<T>(matmul.alpha * scaleOf(desc.scaleA, "a") *
                            scaleOf(desc.scaleB, "b"));
-  View a = transposed(viewOf(product.a, product.aAt, batch, "a"), desc.transA);
-  View b = transposed(viewOf(product.b, product.bAt, batch, "b"), desc.transB);
-  View d = viewOf(product.d, product.dAt, batch, "d");
-  Extras extras = extrasOf(product, batch);
-  std::vector<T> sums = multiply<T>(product, a, b);
+  View a = transposed(viewOf(matmul.a, matmul.aAt, batch, "a"), desc.transA);
+  View b = transposed(viewOf(matmul.b, matmul.bAt, batch, "b"), desc.transB);
+  View d = viewOf(matmul.d, matmul.dAt, batch, "d");
+  Extras extras = extrasOf(matmul, batch);
+  std::vector<T> sums = multiply<T>(matmul, a, b);
   View c = d;
-  if (product.beta != 0)
-    c = viewOf(product.c, product.cAt, batch, "c");
+  if (matmul.beta != 0)
+    c = viewOf(matmul.c, matmul.cAt, batch, "c");
   std::vector<double> results(sums.size());
   for (uint64_t row = 0; row < d.rows; ++row)
     for (uint64_t column = 0; column < d.columns; ++column) {
       T sum = alpha * sums[row * d.columns + column];
-      if (product.beta != 0)
+      if (matmul.beta != 0)
         sum +=
-            static_cast<T>(product.beta) * static_cast<T>(c.read(row, column));
+            static_cast<T>(matmul.beta) * static_cast<T>(c.read(row, column));
       double result = finishElement(desc, extras, sum, row, column);
       results[row * d.columns + column] = result;
       writeElement(d.at(row, column), d.type, result);
@@ -436,13 +436,13 @@ template <class T> static void runBatch(const Product &product, int32_t batch) {
             [&](uint64_t row, uint64_t at) { return b.read(at, row); });
 }
 
-void kerf::sim::run(const Product &product) {
-  if (uint8_t *scratch = bridgeHost(product.workspace, product.workspaceBytes);
-      scratch && product.workspaceBytes) // nobody may rely on what was there
-    memset(scratch, 0xFF, product.workspaceBytes);
-  for (int32_t batch = 0; batch < product.d.batch; ++batch)
-    if (product.desc.compute == CUBLAS_COMPUTE_64F)
-      runBatch<double>(product, batch);
+void kerf::sim::run(const Matmul &matmul) {
+  if (uint8_t *scratch = bridgeHost(matmul.workspace, matmul.workspaceBytes);
+      scratch && matmul.workspaceBytes) // nobody may rely on what was there
+    memset(scratch, 0xFF, matmul.workspaceBytes);
+  for (int32_t batch = 0; batch < matmul.d.batch; ++batch)
+    if (matmul.desc.compute == CUBLAS_COMPUTE_64F)
+      runBatch<double>(matmul, batch);
     else
-      runBatch<float>(product, batch);
+      runBatch<float>(matmul, batch);
 }

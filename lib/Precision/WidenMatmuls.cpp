@@ -1,6 +1,6 @@
-//===- WidenProducts.cpp - products of 8-bit floats on any device ---------===//
+//===- WidenMatmuls.cpp - matmuls of 8-bit floats on any device -----------===//
 //
-// bf16 has every number of f8E4M3FN and f8E5M2, so products of widened operands
+// bf16 has every number of f8E4M3FN and f8E5M2, so matmuls of widened operands
 // are those of the narrow ones. What a device or its library cannot multiply in
 // 8 bits is thus multiplied in 16, and nothing else changes: a layout whose
 // parts are too small for tensor cores means the same as any other.
@@ -17,14 +17,14 @@ using namespace mlir;
 using namespace kerf;
 
 namespace kerf {
-#define GEN_PASS_DEF_WIDENPRODUCTSPASS
+#define GEN_PASS_DEF_WIDENMATMULSPASS
 #include "kerf/Precision/Passes.h.inc"
 } // namespace kerf
 
 /// True when cuBLASLt multiplies these in 8 bits: rows, columns and the sum are
 /// multiples of 16, the numbers that are summed over lie side by side, there is
 /// no batch, and one of the operands has the longer fraction.
-static bool hasProduct(EinsumOp einsum) {
+static bool hasMatmul(EinsumOp einsum) {
   constexpr int64_t multiple = 16;
   std::optional<MatmulForm> form = getMatmulForm(einsum);
   auto isE5M2 = [](Value value) {
@@ -48,13 +48,13 @@ static void widen(EinsumOp einsum) {
 }
 
 namespace {
-struct WidenProductsPass
-    : public kerf::impl::WidenProductsPassBase<WidenProductsPass> {
-  using WidenProductsPassBase::WidenProductsPassBase;
+struct WidenMatmulsPass
+    : public kerf::impl::WidenMatmulsPassBase<WidenMatmulsPass> {
+  using WidenMatmulsPassBase::WidenMatmulsPassBase;
 
   void runOnOperation() override {
     getOperation().walk([&](EinsumOp einsum) {
-      if (isFloat8(einsum.getLhs().getType()) && (all || !hasProduct(einsum)))
+      if (isFloat8(einsum.getLhs().getType()) && (all || !hasMatmul(einsum)))
         widen(einsum);
     });
   }

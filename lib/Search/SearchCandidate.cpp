@@ -1,4 +1,4 @@
-//===- SearchLeaf.cpp - the stages' problem of an outer choice ------------===//
+//===- SearchCandidate.cpp - the stages' problem of an outer choice -------===//
 //
 // Problem: an outer choice and the tables of its layers are given; which split
 // of stages and which points of the layers are best?
@@ -13,7 +13,7 @@
 //     + mean over stages of exposed gradient and weight traffic and the update
 //
 // Sends of s seconds: the pipeline is filled and drained once, 2 (p - 1) s.
-// What else messages cost is a floor of the whole step, with S = sum T_i (in
+// What else messages cost is a bound of the whole step, with S = sum T_i (in
 // ZB-H1 without weight gradients, which fill the waits):
 //
 //   - a stage sends one message at a time: 2 m v s, of two stages s less per
@@ -125,7 +125,7 @@ PriceList search_detail::pricesOf(const Pricing &pricing,
 
 namespace {
 /// What of the fastest points counts in the closed form, over all layers.
-struct LeafSums {
+struct CandidateSums {
   double sec = 0, weightSec = 0, messageBytes = 0, tensorSyncSec = 0;
   double forwardSec = 0, backwardSec = 0, tiedBytes = 0;
   LayerPrice once, embeddingOnce;
@@ -133,7 +133,7 @@ struct LeafSums {
 } // namespace
 
 /// The bubble's part of a stage's time that stays.
-static double bubblePart(const OuterChoice &outer, const LeafSums &sums) {
+static double bubblePart(const OuterChoice &outer, const CandidateSums &sums) {
   if (outer.schedule == ScheduleKind::Interleaved)
     return 1 / static_cast<double>(outer.chunks);
   if (splitsWeightGradient(outer.schedule)) {
@@ -159,7 +159,7 @@ static PipelineFacts messagesOf(const SearchProblem &problem,
 
 /// Seconds that messages make a step take at least, but for what comes after
 /// the pipeline; see above.
-static double linkSecOf(const OuterChoice &outer, const LeafSums &sums,
+static double linkSecOf(const OuterChoice &outer, const CandidateSums &sums,
                         const PipelineFacts &messages) {
   auto m = static_cast<double>(outer.microBatches);
   auto p = static_cast<double>(outer.pp);
@@ -196,7 +196,7 @@ static double fillSecOf(const OuterChoice &outer,
 /// as the last backward (the last weight gradient) and the first forward of a
 /// chunk do not hide them, tied gradients, the update; or those of the
 /// embedding alone.
-static double tailSec(const Pricing &pricing, const LeafSums &sums) {
+static double tailSec(const Pricing &pricing, const CandidateSums &sums) {
   const Profile &profile = pricing.problem.profile;
   const OuterChoice &outer = pricing.outer;
   auto stages = static_cast<double>(outer.pp);
@@ -222,12 +222,13 @@ static double tailSec(const Pricing &pricing, const LeafSums &sums) {
 }
 
 /// The closed form's weights; see the head of this file.
-static LeafTimes timesOf(const Pricing &pricing, const LeafSums &sums) {
+static CandidateTimes timesOf(const Pricing &pricing,
+                              const CandidateSums &sums) {
   const SearchProblem &problem = pricing.problem;
   const Profile &profile = problem.profile;
   const OuterChoice &outer = pricing.outer;
   double bubble = outer.pp > 1 ? profile.bubble * bubblePart(outer, sums) : 0;
-  LeafTimes times;
+  CandidateTimes times;
   times.sumWeight = bubble;
   times.slowestWeight =
       std::max(0.0, static_cast<double>(outer.microBatches) - bubble);
@@ -269,7 +270,7 @@ static void setFlight(const Pricing &pricing, const TableList &tables,
   stages.budget.back() -= logitBytesOf(problem, outer);
 }
 
-/// The points of a kind that a leaf may take; the fastest first.
+/// The points of a kind that a candidate plan may take; the fastest first.
 static StageKind pointsOf(const SearchProblem &problem, const LayerTable &table,
                           llvm::ArrayRef<LayerPrice> prices, int layout) {
   StageKind kind;
@@ -292,7 +293,8 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
                                            const LayoutChoice &layouts,
                                            const TableList &tables,
                                            const PriceList &prices,
-                                           bool forBound, LeafTimes &times) {
+                                           bool forBound,
+                                           CandidateTimes &times) {
   const SearchProblem &problem = pricing.problem;
   const OuterChoice &outer = pricing.outer;
   StageProblem stages;
@@ -307,7 +309,7 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
   stages.last = headOf(problem);
   stages.stages = outer.pp;
   stages.chunks = outer.chunks;
-  LeafSums sums;
+  CandidateSums sums;
   for (auto [kind, count] : problem.runs) {
     const StagePoint &fastest = stages.kinds[kind].points.front();
     const LayerPrice &price = prices[kind][fastest.id];
@@ -349,11 +351,11 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
 /// Puts the bytes of programs at points; gives the least of `once`.
 static double setBytes(const SearchProblem &problem, StageProblem &stages,
                        const OuterChoice &outer,
-                       llvm::ArrayRef<std::vector<LayerBytes>> floors) {
+                       llvm::ArrayRef<std::vector<LayerBytes>> bounds) {
   double once = HUGE_VAL;
   for (int kind : kindsOf(problem))
     for (auto [point, bytes] :
-         llvm::zip_equal(stages.kinds[kind].points, floors[kind])) {
+         llvm::zip_equal(stages.kinds[kind].points, bounds[kind])) {
       point.savedBytes = bytes.kept;
       point.stateBytes = bytes.rest;
       point.lateBytes = bytes.late;
@@ -397,10 +399,10 @@ search_detail::programsOf(const Pricing &pricing, const TableList &tables,
   for (auto [kind, own] : llvm::enumerate(stages.kinds))
     for (const StagePoint &point : own.points)
       points[kind].push_back(&tables[kind]->points[point.id]);
-  std::vector<std::vector<LayerBytes>> floors = measure(outer, points);
-  if (floors.empty())
+  std::vector<std::vector<LayerBytes>> bounds = measure(outer, points);
+  if (bounds.empty())
     return std::nullopt;
-  double once = setBytes(problem, stages, outer, floors);
+  double once = setBytes(problem, stages, outer, bounds);
   if (splitsWeightGradient(outer.schedule) || outer.microBatches == 1 ||
       outer.endsByChunk())
     stages.kinds = withLeastWork(problem, std::move(stages.kinds), false);

@@ -1,5 +1,5 @@
-// RUN: kerf-opt %s --kerf-pad-products --split-input-file | FileCheck %s
-// RUN: kerf-opt %s --kerf-pad-products --kerf-interpret --split-input-file -o /dev/null
+// RUN: kerf-opt %s --kerf-pad-matmuls --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-pad-matmuls --kerf-interpret --split-input-file -o /dev/null
 
 // Logits over 37 words get 40 columns: the weight has rows of zeros at the end, the loss
 // sees -inf, its gradient is zero there, and the weight's gradient is the first rows of a
@@ -47,7 +47,7 @@ kerf.model @loss(%t: tensor<2x4xi32>) {
 // -----
 
 // The same in plain ops, of a shard of the vocabulary: a target of the next shard hits a
-// new column, whose entry no sum and no product may see. All logits are far below the new
+// new column, whose entry no sum and no matmul may see. All logits are far below the new
 // columns' 0, whose exponentials are infinite: times the weight's zeros they would be no
 // number.
 // CHECK-LABEL: kerf.model @shard
@@ -123,7 +123,7 @@ kerf.model @shard() {
 // -----
 
 // Rows of 16 bytes, rows of less than a line and results of one row stay; so does a
-// product whose reader needs the rows as they are.
+// matmul whose reader needs the rows as they are.
 // CHECK-LABEL: kerf.model @stays
 // CHECK-NOT: kerf.pad
 kerf.model @stays() {
@@ -163,7 +163,7 @@ kerf.model @made() {
 
 // -----
 
-// A product that is widened in two dimensions: as many of its elements as in both mean
+// A matmul that is widened in two dimensions: as many of its elements as in both mean
 // something.
 // CHECK-LABEL: kerf.model @twice
 kerf.model @twice() {

@@ -1,14 +1,14 @@
-//===- Product.h - matrix products by tiles -------------------------------===//
+//===- TiledMatmul.h - matmuls by tiles -----------------------------------===//
 //
-// c[m,n] = a[m,k] b[k,n], cut as kerf_cpu_plan_product says: a slice of b is
+// c[m,n] = a[m,k] b[k,n], cut as kerf_cpu_plan_matmul says: a slice of b is
 // packed by all workers, then tiles of c are handed out; a tile packs its rows
 // of a into a buffer that stays in the cache of its processor. Neither order
 // nor number of workers changes a sum.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef KERF_DEVICES_CPU_PRODUCT_H
-#define KERF_DEVICES_CPU_PRODUCT_H
+#ifndef KERF_DEVICES_CPU_TILEDMATMUL_H
+#define KERF_DEVICES_CPU_TILEDMATMUL_H
 
 #include "Kernels.h"
 #include "ThreadPool.h"
@@ -28,7 +28,7 @@ struct DepthPart {
   int64_t a, b, depth;
 };
 
-struct Product {
+struct TiledMatmul {
   View a, b; ///< at the parts' origin
   int64_t n;
   void *c;
@@ -44,18 +44,18 @@ struct Product {
   int64_t depthPartCount;
 };
 
-/// One of several products that are computed together.
+/// One of several matmuls that are computed together.
 struct Job {
-  Product product;
+  TiledMatmul matmul;
   int64_t firstTile = 0; ///< its number among the tiles of all
   // Its b: rows of all depth parts after each other.
   int64_t depth = 0, panelBytes = 0;
   char *packed = nullptr;
 };
 
-/// Pieces of a workspace, by kerf_cpu_plan_product.
-struct ProductSpace {
-  ProductSpace(const kerf_cpu_product &plan, void *workspace)
+/// Pieces of a workspace, by kerf_cpu_plan_matmul.
+struct MatmulSpace {
+  MatmulSpace(const kerf_cpu_matmul &plan, void *workspace)
       : plan(plan), memory(static_cast<char *>(workspace)) {}
   char *sharedB() const { return memory; }
   float *sharedSums() const {
@@ -74,55 +74,55 @@ private:
     return memory + plan.shared_b + plan.shared_sums +
            worker * (plan.own_a + plan.own_sums + plan.own_b);
   }
-  const kerf_cpu_product &plan;
+  const kerf_cpu_matmul &plan;
   char *memory;
 };
 
-/// Computes one product with all workers.
+/// Computes one matmul with all workers.
 void multiply(ThreadPool &pool, const Kernels &kernels, const Engine &engine,
-              const Product &product, const kerf_cpu_product &plan,
+              const TiledMatmul &matmul, const kerf_cpu_matmul &plan,
               void *workspace);
 
-/// Computes products of as many columns with all workers, which pack each b
+/// Computes matmuls of as many columns with all workers, which pack each b
 /// whole (plan.together > 1) and then share the tiles of all.
 void multiplyTogether(ThreadPool &pool, const Kernels &kernels,
                       const Engine &engine, std::vector<Job> &jobs,
-                      const kerf_cpu_product &plan, void *workspace);
+                      const kerf_cpu_matmul &plan, void *workspace);
 
-/// Computes `count` small products (plan.own_b > 0), each by one worker;
-/// `at(i)` is product i, of one depth part.
+/// Computes `count` small matmuls (plan.own_b > 0), each by one worker;
+/// `at(i)` is matmul i, of one depth part.
 template <typename At>
 void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
                    const Engine &engine, int64_t count, const At &at,
-                   const kerf_cpu_product &plan, void *workspace);
+                   const kerf_cpu_matmul &plan, void *workspace);
 
 /// One tile: rows [row, row + rows) of a part times columns [column, column +
 /// columns) of b, whose packed panels for them start at `packedB`, over one
 /// depth part. `panelBytes`: from one panel to the next.
 void multiplyTile(const Kernels &kernels, const Engine &engine,
-                  const Product &product, const kerf_cpu_product &plan,
-                  const ProductSpace &space, int worker, const RowPart &part,
+                  const TiledMatmul &matmul, const kerf_cpu_matmul &plan,
+                  const MatmulSpace &space, int worker, const RowPart &part,
                   int64_t row, int64_t column, int64_t columns,
                   const char *packedB, int64_t panelBytes, int64_t depthPart);
 
 template <typename At>
 void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
                    const Engine &engine, int64_t count, const At &at,
-                   const kerf_cpu_product &plan, void *workspace) {
-  ProductSpace space(plan, workspace);
+                   const kerf_cpu_matmul &plan, void *workspace) {
+  MatmulSpace space(plan, workspace);
   pool.parallelFor(count, 1, [&](int64_t begin, int64_t end, int worker) {
     kernels.enter();
     for (int64_t i = begin; i < end; ++i) {
-      const Product product = at(i);
+      const TiledMatmul matmul = at(i);
       char *packed = space.ownB(worker);
-      int64_t depth = product.depthPartCount ? product.depthParts->depth : 0;
+      int64_t depth = matmul.depthPartCount ? matmul.depthParts->depth : 0;
       if (depth)
-        engine.packB(packed, product.b, depth, product.n);
-      const RowPart &part = *product.rowParts;
-      for (int64_t column = 0; column < product.n; column += plan.columns)
+        engine.packB(packed, matmul.b, depth, matmul.n);
+      const RowPart &part = *matmul.rowParts;
+      for (int64_t column = 0; column < matmul.n; column += plan.columns)
         for (int64_t row = 0; row < part.rows; row += plan.rows)
-          multiplyTile(kernels, engine, product, plan, space, worker, part, row,
-                       column, kerf_cpu_min(plan.columns, product.n - column),
+          multiplyTile(kernels, engine, matmul, plan, space, worker, part, row,
+                       column, kerf_cpu_min(plan.columns, matmul.n - column),
                        packed +
                            column / engine.panel * engine.panelBytes(depth),
                        engine.panelBytes(depth), 0);
@@ -133,4 +133,4 @@ void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
 
 } // namespace kerf::cpu
 
-#endif // KERF_DEVICES_CPU_PRODUCT_H
+#endif // KERF_DEVICES_CPU_TILEDMATMUL_H

@@ -1,6 +1,6 @@
-//===- Product.cpp - matrix products by tiles -----------------------------===//
+//===- TiledMatmul.cpp - matmuls by tiles ---------------------------------===//
 
-#include "Product.h"
+#include "TiledMatmul.h"
 
 #include <algorithm>
 #include <bit>
@@ -24,8 +24,8 @@ struct Tile {
   const RowPart &part;
   int64_t row, rows, column, columns;
 
-  int64_t inC(const Product &product) const {
-    return part.c + row * product.cRow + column;
+  int64_t inC(const TiledMatmul &matmul) const {
+    return part.c + row * matmul.cRow + column;
   }
 };
 
@@ -41,40 +41,40 @@ struct Sums {
 
 /// f32 sums are collected in c. Others, and those of a tile's only step (which
 /// are cheaper to copy than to store with gaps), in a worker's own memory.
-static Sums placeSums(const Engine &engine, const Product &product,
-                      const ProductSpace &space, const kerf_cpu_product &plan,
+static Sums placeSums(const Engine &engine, const TiledMatmul &matmul,
+                      const MatmulSpace &space, const kerf_cpu_matmul &plan,
                       int worker, const Tile &tile, bool first, bool once) {
-  int64_t at = tile.inC(product);
-  if (product.cNumber != Number::F32 &&
+  int64_t at = tile.inC(matmul);
+  if (matmul.cNumber != Number::F32 &&
       plan.shared_sums) // as c, without gaps between rows
-    return {space.sharedSums() + at / product.cRow * product.n + tile.column,
-            engine.panel, product.n, !first, true};
-  if (once && (product.cNumber != Number::F32 ||
+    return {space.sharedSums() + at / matmul.cRow * matmul.n + tile.column,
+            engine.panel, matmul.n, !first, true};
+  if (once && (matmul.cNumber != Number::F32 ||
                engine.bf16)) // one group after the other
     return {space.ownSums(worker), engine.panel, KERF_CPU_GROUP, false, true};
-  if (product.cNumber != Number::F32)
+  if (matmul.cNumber != Number::F32)
     return {space.ownSums(worker), plan.rows * engine.panel, engine.panel,
             false, true};
-  return {static_cast<float *>(product.c) + at, engine.panel, product.cRow,
-          product.accumulate || !first, false};
+  return {static_cast<float *>(matmul.c) + at, engine.panel, matmul.cRow,
+          matmul.accumulate || !first, false};
 }
 
 /// Brings complete sums of columns [j, j + columns) of a tile to c.
-static void finish(const Kernels &kernels, const Product &product,
+static void finish(const Kernels &kernels, const TiledMatmul &matmul,
                    const Tile &tile, int64_t j, int64_t columns,
                    const float *sums, const Sums &place) {
-  const char *bias = static_cast<const char *>(product.bias);
+  const char *bias = static_cast<const char *>(matmul.bias);
   if (bias)
-    bias += (tile.column + j) * bytesOf(product.biasNumber);
+    bias += (tile.column + j) * bytesOf(matmul.biasNumber);
   else if (!place.elsewhere)
     return;
-  kernels.finishRows(
-      elementAt(product.c, product.cNumber, tile.inC(product) + j),
-      product.cNumber, product.cRow, sums, place.row, bias, product.biasNumber,
-      place.elsewhere && product.accumulate, tile.rows, columns);
+  kernels.finishRows(elementAt(matmul.c, matmul.cNumber, tile.inC(matmul) + j),
+                     matmul.cNumber, matmul.cRow, sums, place.row, bias,
+                     matmul.biasNumber, place.elsewhere && matmul.accumulate,
+                     tile.rows, columns);
 }
 
-/// Can products read rows of a where they are? Not where rows would compete for
+/// Can matmuls read rows of a where they are? Not where rows would compete for
 /// the same lines of the first cache.
 static bool readsRows(const Engine &engine, const View &a, int64_t rows,
                       int64_t depth) {
@@ -89,7 +89,7 @@ static bool readsRows(const Engine &engine, const View &a, int64_t rows,
 }
 
 /// Columns of a that are packed at once: as many bytes for any element.
-static int64_t stepOf(const Engine &engine, const kerf_cpu_product &plan) {
+static int64_t stepOf(const Engine &engine, const kerf_cpu_matmul &plan) {
   return plan.step * (4 / engine.elementBytes);
 }
 
@@ -125,7 +125,7 @@ struct Columns {
 
 /// Rows of a times all columns of a tile, into its sums; the last ones go on to
 /// c. `grouped`: sums are those of KERF_CPU_GROUP columns at a time.
-static void multiplyColumns(const Kernels &kernels, const Product &product,
+static void multiplyColumns(const Kernels &kernels, const TiledMatmul &matmul,
                             const Tile &tile, const Rows &rows,
                             const Columns &b, const Sums &sums, bool grouped,
                             bool last) {
@@ -139,35 +139,35 @@ static void multiplyColumns(const Kernels &kernels, const Product &product,
     rows.multiply(width, packed, to, sums.row, sums.accumulate,
                   more ? packed + b.panelBytes : nullptr);
     if (last && !grouped)
-      finish(kernels, product, tile, j, width, to, sums);
+      finish(kernels, matmul, tile, j, width, to, sums);
     else if (last && (!more || at + panel == KERF_CPU_GROUP))
-      finish(kernels, product, tile, j - at, at + width, sums.data, sums);
+      finish(kernels, matmul, tile, j - at, at + width, sums.data, sums);
   }
 }
 
 void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
-                             const Product &product,
-                             const kerf_cpu_product &plan,
-                             const ProductSpace &space, int worker,
+                             const TiledMatmul &matmul,
+                             const kerf_cpu_matmul &plan,
+                             const MatmulSpace &space, int worker,
                              const RowPart &part, int64_t row, int64_t column,
                              int64_t columns, const char *packedB,
                              int64_t panelBytes, int64_t depthPart) {
   Tile tile = {part, row, kerf_cpu_min(plan.rows, part.rows - row), column,
                columns};
-  bool any = product.depthPartCount > 0;
-  DepthPart depth = any ? product.depthParts[depthPart] : DepthPart{0, 0, 0};
+  bool any = matmul.depthPartCount > 0;
+  DepthPart depth = any ? matmul.depthParts[depthPart] : DepthPart{0, 0, 0};
   int64_t step = stepOf(engine, plan);
-  bool once = product.depthPartCount <= 1 && depth.depth <= step;
-  bool grouped = once && (product.cNumber != Number::F32 || engine.bf16);
-  bool lastPart = depthPart + 1 >= product.depthPartCount;
-  Sums sums = placeSums(engine, product, space, plan, worker, tile,
+  bool once = matmul.depthPartCount <= 1 && depth.depth <= step;
+  bool grouped = once && (matmul.cNumber != Number::F32 || engine.bf16);
+  bool lastPart = depthPart + 1 >= matmul.depthPartCount;
+  Sums sums = placeSums(engine, matmul, space, plan, worker, tile,
                         depthPart == 0, once);
   int64_t k = 0;
   do { // once even without any k: c becomes zero
     int64_t count = kerf_cpu_min(step, depth.depth - k);
     bool last = lastPart && k + count >= depth.depth;
-    View a = shifted(product.a, part.a + row * product.a.row + depth.a +
-                                    k * product.a.column);
+    View a = shifted(matmul.a, part.a + row * matmul.a.row + depth.a +
+                                   k * matmul.a.column);
     Rows rows = {engine,
                  a,
                  tile.rows,
@@ -178,21 +178,21 @@ void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
     if (rows.packed)
       engine.packA(rows.packed, a, tile.rows, count, rows.stripRows);
     Columns b = {packedB + engine.offsetB(k), columns, panelBytes};
-    multiplyColumns(kernels, product, tile, rows, b, sums, grouped, last);
+    multiplyColumns(kernels, matmul, tile, rows, b, sums, grouped, last);
     sums.accumulate = true;
     k += step;
   } while (k < depth.depth);
 }
 
 namespace {
-/// A slice of a product: columns [column, column + columns) over a depth part.
+/// A slice of a matmul: columns [column, column + columns) over a depth part.
 struct Slice {
   int64_t column, columns, depthPart;
 };
 } // namespace
 
 /// Multiplies packed elements by a power of two, which changes no digit: so the
-/// sums are those of the product times `factor`, where they lie and whatever
+/// sums are those of the matmul times `factor`, where they lie and whatever
 /// they are added to.
 static void scalePacked(const Kernels &kernels, const Engine &engine,
                         void *packed, int64_t bytes, float factor) {
@@ -211,34 +211,35 @@ static constexpr int64_t kPackedPanels = 4;
 
 /// Panels [begin, end) of a slice of b.
 static void packPanels(const Kernels &kernels, const Engine &engine,
-                       const Product &product, const Slice &slice, char *packed,
-                       int64_t begin, int64_t end) {
-  const DepthPart &depth = product.depthParts[slice.depthPart];
+                       const TiledMatmul &matmul, const Slice &slice,
+                       char *packed, int64_t begin, int64_t end) {
+  const DepthPart &depth = matmul.depthParts[slice.depthPart];
   int64_t at = begin * engine.panel;
-  View b = shifted(product.b, depth.b + (slice.column + at) * product.b.column);
+  View b = shifted(matmul.b, depth.b + (slice.column + at) * matmul.b.column);
   int64_t panelBytes = engine.panelBytes(depth.depth);
   packed += begin * panelBytes;
   engine.packB(packed, b, depth.depth,
                kerf_cpu_min(end * engine.panel, slice.columns) - at);
-  if (product.scale != 1)
+  if (matmul.scale != 1)
     scalePacked(kernels, engine, packed, (end - begin) * panelBytes,
-                product.scale);
+                matmul.scale);
 }
 
 static void packSlice(ThreadPool &pool, const Kernels &kernels,
-                      const Engine &engine, const Product &product,
-                      const ProductSpace &space, const Slice &slice) {
+                      const Engine &engine, const TiledMatmul &matmul,
+                      const MatmulSpace &space, const Slice &slice) {
   int64_t panels = kerf_cpu_parts(slice.columns, engine.panel);
   pool.parallelFor(panels, kPackedPanels, [&](int64_t begin, int64_t end, int) {
-    packPanels(kernels, engine, product, slice, space.sharedB(), begin, end);
+    packPanels(kernels, engine, matmul, slice, space.sharedB(), begin, end);
   });
 }
 
 /// Tiles of all rows.
-static int64_t tilesDown(const Product &product, const kerf_cpu_product &plan) {
+static int64_t tilesDown(const TiledMatmul &matmul,
+                         const kerf_cpu_matmul &plan) {
   int64_t down = 0;
-  for (int64_t i = 0; i < product.rowPartCount; ++i)
-    down += kerf_cpu_parts(product.rowParts[i].rows, plan.rows);
+  for (int64_t i = 0; i < matmul.rowPartCount; ++i)
+    down += kerf_cpu_parts(matmul.rowParts[i].rows, plan.rows);
   return down;
 }
 
@@ -251,9 +252,9 @@ struct TileRows {
 } // namespace
 
 /// Those of tile `at` of all rows.
-static TileRows rowsOfTile(const Product &product, const kerf_cpu_product &plan,
-                           int64_t at) {
-  const RowPart *part = product.rowParts;
+static TileRows rowsOfTile(const TiledMatmul &matmul,
+                           const kerf_cpu_matmul &plan, int64_t at) {
+  const RowPart *part = matmul.rowParts;
   for (int64_t tiles; at >= (tiles = kerf_cpu_parts(part->rows, plan.rows));
        ++part)
     at -= tiles;
@@ -262,17 +263,17 @@ static TileRows rowsOfTile(const Product &product, const kerf_cpu_product &plan,
 
 /// Tiles of a slice, all rows of a column of tiles after each other.
 static void multiplySlice(ThreadPool &pool, const Kernels &kernels,
-                          const Engine &engine, const Product &product,
-                          const kerf_cpu_product &plan,
-                          const ProductSpace &space, const Slice &slice) {
-  int64_t down = tilesDown(product, plan);
+                          const Engine &engine, const TiledMatmul &matmul,
+                          const kerf_cpu_matmul &plan, const MatmulSpace &space,
+                          const Slice &slice) {
+  int64_t down = tilesDown(matmul, plan);
   int64_t across = kerf_cpu_parts(slice.columns, plan.columns);
   int64_t depth =
-      product.depthPartCount ? product.depthParts[slice.depthPart].depth : 0;
+      matmul.depthPartCount ? matmul.depthParts[slice.depthPart].depth : 0;
   auto tile = [&](int64_t index, int worker) {
     int64_t column = index / down * plan.columns;
-    TileRows rows = rowsOfTile(product, plan, index % down);
-    multiplyTile(kernels, engine, product, plan, space, worker, rows.part,
+    TileRows rows = rowsOfTile(matmul, plan, index % down);
+    multiplyTile(kernels, engine, matmul, plan, space, worker, rows.part,
                  rows.row, slice.column + column,
                  kerf_cpu_min(plan.columns, slice.columns - column),
                  space.sharedB() +
@@ -289,40 +290,40 @@ static void multiplySlice(ThreadPool &pool, const Kernels &kernels,
 }
 
 void kerf::cpu::multiply(ThreadPool &pool, const Kernels &kernels,
-                         const Engine &engine, const Product &product,
-                         const kerf_cpu_product &plan, void *workspace) {
-  ProductSpace space(plan, workspace);
-  int64_t depthParts = kerf_cpu_max(product.depthPartCount, 1);
-  for (int64_t column = 0; column < product.n; column += plan.span)
+                         const Engine &engine, const TiledMatmul &matmul,
+                         const kerf_cpu_matmul &plan, void *workspace) {
+  MatmulSpace space(plan, workspace);
+  int64_t depthParts = kerf_cpu_max(matmul.depthPartCount, 1);
+  for (int64_t column = 0; column < matmul.n; column += plan.span)
     for (int64_t depthPart = 0; depthPart < depthParts; ++depthPart) {
-      Slice slice = {column, kerf_cpu_min(plan.span, product.n - column),
+      Slice slice = {column, kerf_cpu_min(plan.span, matmul.n - column),
                      depthPart};
-      if (product.depthPartCount)
-        packSlice(pool, kernels, engine, product, space, slice);
-      multiplySlice(pool, kernels, engine, product, plan, space, slice);
+      if (matmul.depthPartCount)
+        packSlice(pool, kernels, engine, matmul, space, slice);
+      multiplySlice(pool, kernels, engine, matmul, plan, space, slice);
     }
 }
 
 //===----------------------------------------------------------------------===//
-// Several products together
+// Several matmuls together
 //===----------------------------------------------------------------------===//
 
-/// Rows of b over all depth parts of a product, each padded to whole lines.
-static int64_t paddedDepth(const Engine &engine, const Product &product) {
+/// Rows of b over all depth parts of a matmul, each padded to whole lines.
+static int64_t paddedDepth(const Engine &engine, const TiledMatmul &matmul) {
   int64_t depth = 0;
-  for (int64_t i = 0; i < product.depthPartCount; ++i)
-    depth += engine.paddedDepth(product.depthParts[i].depth);
+  for (int64_t i = 0; i < matmul.depthPartCount; ++i)
+    depth += engine.paddedDepth(matmul.depthParts[i].depth);
   return depth;
 }
 
 /// Places of the packed b of all jobs, and how many tiles there are.
 static int64_t placeJobs(const Engine &engine, std::vector<Job> &jobs,
-                         const kerf_cpu_product &plan,
-                         const ProductSpace &space) {
+                         const kerf_cpu_matmul &plan,
+                         const MatmulSpace &space) {
   char *next = space.sharedB();
   int64_t tiles = 0;
   for (Job &job : jobs) {
-    const Product &p = job.product;
+    const TiledMatmul &p = job.matmul;
     job.depth = paddedDepth(engine, p);
     job.firstTile = tiles;
     job.panelBytes = engine.panelBytes(job.depth);
@@ -337,7 +338,7 @@ static int64_t placeJobs(const Engine &engine, std::vector<Job> &jobs,
 /// other.
 static void packJob(const Kernels &kernels, const Engine &engine,
                     const Job &job, int64_t begin, int64_t end) {
-  const Product &p = job.product;
+  const TiledMatmul &p = job.matmul;
   if (p.depthPartCount == 1)
     return packPanels(kernels, engine, p, {0, p.n, 0}, job.packed, begin, end);
   for (int64_t panel = begin; panel < end; ++panel) {
@@ -354,7 +355,7 @@ static void packJob(const Kernels &kernels, const Engine &engine,
 /// Rows of a tile over all depth parts, strip by strip.
 static void packRows(const Engine &engine, const Job &job, const Tile &tile,
                      char *packed) {
-  const Product &p = job.product;
+  const TiledMatmul &p = job.matmul;
   int64_t height = engine.stripRows(tile.rows);
   for (int64_t i = 0; i < tile.rows; i += height)
     for (int64_t d = 0; d < p.depthPartCount; ++d) {
@@ -368,10 +369,10 @@ static void packRows(const Engine &engine, const Job &job, const Tile &tile,
 
 /// A tile over all depth parts of a job at once; they fit in a worker's memory.
 static void multiplyDepths(const Kernels &kernels, const Engine &engine,
-                           const Job &job, const kerf_cpu_product &plan,
-                           const ProductSpace &space, int worker,
+                           const Job &job, const kerf_cpu_matmul &plan,
+                           const MatmulSpace &space, int worker,
                            const Tile &tile, const char *packedB) {
-  const Product &p = job.product;
+  const TiledMatmul &p = job.matmul;
   bool grouped = p.cNumber != Number::F32 || engine.bf16;
   Sums sums = placeSums(engine, p, space, plan, worker, tile, /*first=*/true,
                         /*once=*/true);
@@ -388,10 +389,10 @@ static void multiplyDepths(const Kernels &kernels, const Engine &engine,
 
 /// Tile `index` of a job.
 static void multiplyTileOf(const Kernels &kernels, const Engine &engine,
-                           const Job &job, const kerf_cpu_product &plan,
-                           const ProductSpace &space, int worker,
+                           const Job &job, const kerf_cpu_matmul &plan,
+                           const MatmulSpace &space, int worker,
                            int64_t index) {
-  const Product &p = job.product;
+  const TiledMatmul &p = job.matmul;
   int64_t down = tilesDown(p, plan), column = index / down * plan.columns;
   TileRows rows = rowsOfTile(p, plan, index % down);
   int64_t columns = kerf_cpu_min(plan.columns, p.n - column);
@@ -412,13 +413,12 @@ static void multiplyTileOf(const Kernels &kernels, const Engine &engine,
 
 void kerf::cpu::multiplyTogether(ThreadPool &pool, const Kernels &kernels,
                                  const Engine &engine, std::vector<Job> &jobs,
-                                 const kerf_cpu_product &plan,
-                                 void *workspace) {
-  ProductSpace space(plan, workspace);
+                                 const kerf_cpu_matmul &plan, void *workspace) {
+  MatmulSpace space(plan, workspace);
   int64_t tiles = placeJobs(engine, jobs, plan, space);
   if (tiles == 0)
     return;
-  int64_t panels = kerf_cpu_parts(jobs.front().product.n, engine.panel);
+  int64_t panels = kerf_cpu_parts(jobs.front().matmul.n, engine.panel);
   int64_t count = static_cast<int64_t>(jobs.size());
   int64_t pieces = kerf_cpu_parts(panels, kPackedPanels);
   pool.parallelFor(count * pieces, 1, [&](int64_t begin, int64_t end, int) {

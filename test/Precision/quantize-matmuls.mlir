@@ -1,9 +1,9 @@
-// RUN: kerf-opt --kerf-differentiate --kerf-precision=policy=bf16 --kerf-quantize-products --kerf-verify-precision %s | FileCheck %s
+// RUN: kerf-opt --kerf-differentiate --kerf-precision=policy=bf16 --kerf-quantize-matmuls --kerf-verify-precision %s | FileCheck %s
 
-// In 8 bits a model trains nearly the same, and not exactly; wider products of the same operands change nothing.
+// In 8 bits a model trains nearly the same, and not exactly; wider matmuls of the same operands change nothing.
 // RUN: kerf-opt --kerf-differentiate --kerf-precision=policy=bf16 %s -o %t.bf16.mlir
-// RUN: kerf-opt --kerf-quantize-products %t.bf16.mlir -o %t.fp8.mlir
-// RUN: kerf-opt --kerf-widen-products=all=true %t.fp8.mlir -o %t.wide.mlir
+// RUN: kerf-opt --kerf-quantize-matmuls %t.bf16.mlir -o %t.fp8.mlir
+// RUN: kerf-opt --kerf-widen-matmuls=all=true %t.fp8.mlir -o %t.wide.mlir
 // RUN: kerf-inspect interpret %t.bf16.mlir --steps=4 > %t.bf16
 // RUN: kerf-inspect interpret %t.fp8.mlir --steps=4 > %t.fp8
 // RUN: kerf-inspect interpret %t.wide.mlir --steps=4 > %t.wide
@@ -13,7 +13,7 @@
 // WIDE-NOT: kerf.einsum {{.*}}xf8
 
 // Sizes of 16 are multiplied in 8 bits anyway, where no device is named.
-// RUN: kerf-opt --kerf-widen-products %t.fp8.mlir | diff %t.fp8.mlir -
+// RUN: kerf-opt --kerf-widen-matmuls %t.fp8.mlir | diff %t.fp8.mlir -
 
 // A layer in 8 bits, beside one whose weight has 8 rows; the head is outside.
 // CHECK-LABEL: kerf.model @layers
@@ -44,7 +44,7 @@
 // CHECK: kerf.yield {{.*}} stack({{.*}}%[[UX]], %[[UW]])
 // CHECK: kerf.linear {{.*}} : tensor<2x8x16xbf16>, tensor<16x16xbf16>
 
-// Gradients of results are f8E5M2; one unit serves both of their products. Those of weights stay f32.
+// Gradients of results are f8E5M2; one unit serves both of their matmuls. Those of weights stay f32.
 // CHECK: kerf.repeat reverse {{.*}}[[KX:%[a-z0-9]+]] = %{{[0-9]+#[0-9]+}} : tensor<2xf32>, [[KW:%[a-z0-9]+]] = %{{[0-9]+#[0-9]+}} : tensor<2xf32>)
 // CHECK: kerf.unit {{.*}} of f8E5M2
 // CHECK-NOT: kerf.unit

@@ -1,4 +1,4 @@
-//===- Products.cpp - products, sums and maxima ---------------------------===//
+//===- Matmuls.cpp - matmuls, sums and maxima -----------------------------===//
 
 #include "Converter.h"
 
@@ -12,7 +12,7 @@ static llvm::ArrayRef<int64_t> shapeOf(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 static bool areDims(Value value, llvm::ArrayRef<int64_t> dims) {
@@ -50,7 +50,7 @@ static bool isWeight(Value value) {
   return isa_and_nonnull<ParamOp>(op);
 }
 
-/// Products of rows with a matrix; null for others.
+/// Matmuls of rows with a matrix; null for others.
 static Value linearOf(FoldingBuilder &b, Value x, Value y, const Dot &dot) {
   if (!dot.leftBatch.empty() || dot.left.size() != 1)
     return {};
@@ -66,7 +66,7 @@ static Value linearOf(FoldingBuilder &b, Value x, Value y, const Dot &dot) {
   return b.transpose(rows, perm);
 }
 
-/// A product that sums nothing, as one of elements.
+/// A dot_general that sums nothing, as a product of elements.
 static Value outer(const Source &s, Value x, Value y, const Dot &dot) {
   int64_t next = dot.leftBatch.size();
   auto spread = [&](Value value, llvm::ArrayRef<int64_t> batch) {
@@ -87,12 +87,12 @@ static Converted dotGeneral(const Source &s) {
   Value x = s.operand(0), y = s.operand(1);
   if (!typeOf(x).getElementType().isF32() ||
       !typeOf(y).getElementType().isF32())
-    return s.refuse("a product of whole numbers");
+    return s.refuse("a matmul of whole numbers");
   if (dot.left.size() != dot.right.size() ||
       dot.leftBatch.size() != dot.rightBatch.size() || !areDims(x, dot.left) ||
       !areDims(x, dot.leftBatch) || !areDims(y, dot.right) ||
       !areDims(y, dot.rightBatch))
-    return s.refuse("a product without its dimensions");
+    return s.refuse("a matmul without its dimensions");
   if (dot.left.empty())
     return one(outer(s, x, y, dot));
   if (Value rows = linearOf(s.b, x, y, dot))
@@ -113,7 +113,7 @@ static Converted dotGeneral(const Source &s) {
         letter = next++;
       }
   if (next > 'z' + 1)
-    return s.refuse("a product of more than 26 dimensions");
+    return s.refuse("a matmul of more than 26 dimensions");
   return one(s.b.plain.einsum(
       left + "," + right + "->" + batch + leftOut + rightOut, x, y));
 }
@@ -276,7 +276,7 @@ static Converted reduceWindow(const Source &s) {
   return one(s.b.add(before, x));
 }
 
-void kerf::addProducts(Conversions &table) {
+void kerf::addMatmuls(Conversions &table) {
   table["stablehlo.dot_general"] = dotGeneral;
   table["stablehlo.reduce"] = reduce;
   table["stablehlo.reduce_window"] = reduceWindow;

@@ -1,6 +1,6 @@
-//===- QuantizeProducts.cpp - products of layers in 8-bit floats ----------===//
+//===- QuantizeMatmuls.cpp - matmuls of layers in 8-bit floats ------------===//
 //
-// Problem: the products of linear layers, forward and both of their gradients,
+// Problem: the matmuls of linear layers, forward and both of their gradients,
 // shall multiply 8-bit floats, which tensor cores do at twice the rate of bf16.
 //
 // Idea (Micikevicius et al. 2022, "FP8 Formats for Deep Learning"; scaled as
@@ -41,7 +41,7 @@ using namespace mlir;
 using namespace kerf;
 
 namespace kerf {
-#define GEN_PASS_DEF_QUANTIZEPRODUCTSPASS
+#define GEN_PASS_DEF_QUANTIZEMATMULSPASS
 #include "kerf/Precision/Passes.h.inc"
 } // namespace kerf
 
@@ -49,14 +49,14 @@ namespace kerf {
 static constexpr int64_t kMultiple = 16;
 
 namespace {
-/// A product of two tensors with a letter per dimension.
-struct Product {
+/// A matmul with a letter per dimension.
+struct Matmul {
   Value lhs, rhs;
   std::string left, right, out;
   FloatType leftType, rightType;
 };
 
-/// An operand on its way to a product.
+/// An operand on its way to a matmul.
 struct Quantized {
   Value value; ///< 8-bit floats
   Value unit;  ///< a scalar of the operand's type
@@ -69,7 +69,7 @@ UnitKey keyOf(Value x, FloatType type) {
           const_cast<void *>(type.getAsOpaquePointer())};
 }
 
-/// Rewrites the products of one block.
+/// Rewrites the matmuls of one block.
 class BlockQuantizer {
 public:
   explicit BlockQuantizer(Block &block) : block(block) {}
@@ -85,7 +85,7 @@ public:
   }
 
 private:
-  void rewrite(Operation *op, const Product &product, Value bias);
+  void rewrite(Operation *op, const Matmul &matmul, Value bias);
   Quantized quantize(PlainBuilder &p, Value x, FloatType type,
                      llvm::ArrayRef<int64_t> perm);
   Value unitOf(PlainBuilder &p, Value x, FloatType type);
@@ -103,7 +103,7 @@ private:
 
 static bool fits(int64_t size) { return size % kMultiple == 0; }
 
-/// True for a linear op of bf16 whose three products all have sizes
+/// True for a linear op of bf16 whose three matmuls all have sizes
 /// that fit: rows, inputs and outputs.
 static bool canQuantize(LinearOp linear) {
   auto x = typeOf(linear.getX()), y = typeOf(linear.getResult());
@@ -133,7 +133,7 @@ static llvm::DenseSet<int64_t> findLinears(ModelOp model) {
 //===----------------------------------------------------------------------===//
 
 /// The unit of `x`, as a scalar of its element type. One that is read from a
-/// stack is rounded to a power of two, which it is: so products know it.
+/// stack is rounded to a power of two, which it is: so matmuls know it.
 Value BlockQuantizer::unitOf(PlainBuilder &p, Value x, FloatType type) {
   Value &unit = units[keyOf(x, type)];
   if (unit)
@@ -180,26 +180,25 @@ summedLast(llvm::StringRef letters, llvm::StringRef summed) {
 }
 
 /// Letters of both operands that the result lacks.
-static std::string summedLetters(const Product &product) {
+static std::string summedLetters(const Matmul &matmul) {
   std::string summed;
-  for (char letter : product.left)
-    if (llvm::StringRef(product.out).find(letter) == llvm::StringRef::npos)
+  for (char letter : matmul.left)
+    if (llvm::StringRef(matmul.out).find(letter) == llvm::StringRef::npos)
       summed += letter;
   return summed;
 }
 
-void BlockQuantizer::rewrite(Operation *op, const Product &product,
-                             Value bias) {
+void BlockQuantizer::rewrite(Operation *op, const Matmul &matmul, Value bias) {
   OpBuilder builder(op);
   PlainBuilder p{builder, op->getLoc()};
   Operation *before = op->getPrevNode();
-  std::string summed = summedLetters(product);
-  auto [leftPerm, left] = summedLast(product.left, summed);
-  auto [rightPerm, right] = summedLast(product.right, summed);
-  Quantized a = quantize(p, product.lhs, product.leftType, leftPerm);
-  Quantized b = quantize(p, product.rhs, product.rightType, rightPerm);
+  std::string summed = summedLetters(matmul);
+  auto [leftPerm, left] = summedLast(matmul.left, summed);
+  auto [rightPerm, right] = summedLast(matmul.right, summed);
+  Quantized a = quantize(p, matmul.lhs, matmul.leftType, leftPerm);
+  Quantized b = quantize(p, matmul.rhs, matmul.rightType, rightPerm);
   auto type = typeOf(op->getResult(0));
-  Value y = p.einsum(left + "," + right + "->" + product.out, a.value, b.value,
+  Value y = p.einsum(left + "," + right + "->" + matmul.out, a.value, b.value,
                      type.getElementType());
   Value unit = p.cast(p.mul(a.unit, b.unit), type.getElementType());
   y = p.mul(y, p.broadcast(unit, {}, type.getShape()));
@@ -217,7 +216,7 @@ void BlockQuantizer::rewrite(Operation *op, const Product &product,
 // Walking
 //===----------------------------------------------------------------------===//
 
-static Product productOf(LinearOp linear) {
+static Matmul matmulOf(LinearOp linear) {
   auto type = Float8E4M3FNType::get(linear.getContext());
   std::string rows = leadingLabels(typeOf(linear.getX()).getRank() - 1);
   return {linear.getX(), linear.getWeight(),
@@ -227,7 +226,7 @@ static Product productOf(LinearOp linear) {
 }
 
 /// Of a gradient, whose first operand is that of the layer's result.
-static Product productOf(EinsumOp einsum) {
+static Matmul matmulOf(EinsumOp einsum) {
   auto [terms, out] = einsum.getEquation().split("->");
   auto [left, right] = terms.split(',');
   return {einsum.getLhs(),
@@ -245,9 +244,9 @@ void BlockQuantizer::run(const llvm::DenseSet<int64_t> &linears) {
     if (!phase || !linears.contains(phase.getOp()))
       continue;
     if (auto linear = dyn_cast<LinearOp>(op))
-      rewrite(linear, productOf(linear), linear.getBias());
+      rewrite(linear, matmulOf(linear), linear.getBias());
     else if (auto einsum = dyn_cast<EinsumOp>(op))
-      rewrite(einsum, productOf(einsum), {});
+      rewrite(einsum, matmulOf(einsum), {});
   }
 }
 
@@ -297,7 +296,7 @@ static void keepUnits(RepeatOp &forward, const BlockQuantizer &found,
 // Numbers
 //===----------------------------------------------------------------------===//
 
-/// The product, of the ops that a linear op became.
+/// The matmul, of the ops that a linear op became.
 static bool keepsNumber(Operation *op, const llvm::DenseSet<int64_t> &linears) {
   return !linears.contains(getPhase(op).getOp()) ||
          isCall(op, LibraryCall::Matmul);
@@ -353,8 +352,8 @@ static void rewriteRepeats(ModelOp model,
 }
 
 namespace {
-struct QuantizeProductsPass
-    : public kerf::impl::QuantizeProductsPassBase<QuantizeProductsPass> {
+struct QuantizeMatmulsPass
+    : public kerf::impl::QuantizeMatmulsPassBase<QuantizeMatmulsPass> {
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>()) {
       llvm::DenseSet<int64_t> linears = findLinears(model);

@@ -1,11 +1,11 @@
-//===- ProductAttrs.h - attributes and operands of products by place ------===//
+//===- MatmulAttrs.h - attributes and operands of matmuls by place --------===//
 //
 // The names of Format.h, short.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef KERF_DEVICES_COMMON_PRODUCTATTRS_H
-#define KERF_DEVICES_COMMON_PRODUCTATTRS_H
+#ifndef KERF_DEVICES_COMMON_MATMULATTRS_H
+#define KERF_DEVICES_COMMON_MATMULATTRS_H
 
 #include "Checks.h"
 
@@ -115,4 +115,4 @@ enum Operand : uint32_t {
 };
 } // namespace kerf::device::grouped
 
-#endif // KERF_DEVICES_COMMON_PRODUCTATTRS_H
+#endif // KERF_DEVICES_COMMON_MATMULATTRS_H

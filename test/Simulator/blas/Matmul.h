@@ -1,7 +1,7 @@
-//===- Product.h - a matrix product and its epilogue ----------------------===//
+//===- Matmul.h - a matmul and its epilogue -------------------------------===//
 
-#ifndef KERF_SIMULATOR_BLAS_PRODUCT_H
-#define KERF_SIMULATOR_BLAS_PRODUCT_H
+#ifndef KERF_SIMULATOR_BLAS_MATMUL_H
+#define KERF_SIMULATOR_BLAS_MATMUL_H
 
 #include "Api.h"
 
@@ -46,7 +46,7 @@ struct Algorithm {
 };
 
 /// D = epilogue(alpha op(A) op(B) + beta C). Pointers are device addresses.
-struct Product {
+struct Matmul {
   cublasLtMatmulDescOpaque desc;
   cublasLtMatrixLayoutOpaque a, b, c, d;
   uint64_t aAt, bAt, cAt, dAt;
@@ -70,8 +70,8 @@ uint64_t epilogueBytes(uint32_t epilogue);
 /// index; true for others.
 bool sumsColumns(const cublasLtMatmulDescOpaque &desc);
 /// Computes it now. Throws Trap where an operand is outside of memory.
-void run(const Product &product);
+void run(const Matmul &matmul);
 
 } // namespace kerf::sim
 
-#endif // KERF_SIMULATOR_BLAS_PRODUCT_H
+#endif // KERF_SIMULATOR_BLAS_MATMUL_H

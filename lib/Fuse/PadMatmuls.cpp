@@ -1,15 +1,15 @@
-//===- PadProducts.cpp - rows of whole lines of memory --------------------===//
+//===- PadMatmuls.cpp - rows of whole lines of memory ---------------------===//
 //
-// Problem: a product whose rows are no multiple of 16 bytes (logits over 50,257
+// Problem: a matmul whose rows are no multiple of 16 bytes (logits over 50,257
 // words in bf16) leaves tensor cores and kernels with narrow accesses, and so
-// do the products of its gradient.
+// do the matmuls of its gradient.
 // Idea: widen the dimension everywhere it occurs. Every op names its dimensions
 // (factors), so the ops that share one are found without knowing them: from the
-// product to readers and to what these read beside it. What enters from outside
+// matmul to readers and to what these read beside it. What enters from outside
 // is padded with zeros; what leaves is a prefix, which is a view. The new
 // columns hold anything; who sums, contracts or takes maxima over them selects
 // neutral values instead, inside the kernel that it becomes.
-// Steps: for each product, collect the ops and values of its dimension; refuse
+// Steps: for each matmul, collect the ops and values of its dimension; refuse
 // it where one of them cannot be wider; write the ops again.
 // Cost: linear in the ops of a block.
 //
@@ -33,7 +33,7 @@
 #include "llvm/ADT/SetVector.h"
 
 namespace kerf {
-#define GEN_PASS_DEF_PADPRODUCTSPASS
+#define GEN_PASS_DEF_PADMATMULSPASS
 #include "kerf/Fuse/Passes.h.inc"
 } // namespace kerf
 
@@ -99,9 +99,9 @@ static bool isWholeLoss(Operation *op) {
   return backward && !backward.getOffset();
 }
 
-/// True for products of a library, but those of 8 bits, which have rules of
+/// True for matmuls of a library, but those of 8 bits, which have rules of
 /// their own.
-static bool isProduct(Operation *op) {
+static bool isMatmul(Operation *op) {
   return isLibraryMatmul(op) &&
          llvm::all_of(op->getOperandTypes(), [](Type type) {
            return getElementTypeOrSelf(type).getIntOrFloatBitWidth() > 8;
@@ -109,7 +109,7 @@ static bool isProduct(Operation *op) {
 }
 
 static bool canBeWider(Operation *op) {
-  return isProduct(op) || isSource(op) || isa<ScalarOpInterface>(op) ||
+  return isMatmul(op) || isSource(op) || isa<ScalarOpInterface>(op) ||
          isNeutralReduce(op) || isWholeLoss(op) || isa<spmd::SliceOwnOp>(op);
 }
 
@@ -128,7 +128,7 @@ struct PadRegion {
   llvm::DenseMap<Operation *, unsigned> ops{};
   llvm::SmallVector<Value> unseen{}; ///< values whose ops are not visited yet
 
-  /// Collects from a product's result on; false where an op refuses.
+  /// Collects from a matmul's result on; false where an op refuses.
   bool collect(Value seed);
 
 private:
@@ -203,7 +203,7 @@ bool PadRegion::visitAround(Value value, int64_t dim) {
   });
 }
 
-/// True unless padding by a copy costs a good part of what the product's result
+/// True unless padding by a copy costs a good part of what the matmul's result
 /// does.
 bool PadRegion::isCheap(Value seed) const {
   return llvm::all_of(inputs, [&](const auto &input) {
@@ -243,7 +243,7 @@ private:
   Value mask(OpBuilder &builder, Operation *op, Value value, int64_t dim,
              double fill);
   Value withZeros(OpBuilder &builder, Operation *op, Value value, int64_t dim);
-  Attribute paddedPart(Operation *product) const;
+  Attribute paddedPart(Operation *matmul) const;
   void write(Operation *op);
   void replaceOutside(Value value, int64_t dim);
 };
@@ -274,9 +274,9 @@ Value RegionWriter::mask(OpBuilder &builder, Operation *op, Value value,
 Value RegionWriter::withZeros(OpBuilder &builder, Operation *op, Value value,
                               int64_t dim) {
   Value wide = wider.lookup(value);
-  // Of logits of -inf, the gradient is 0. Products of zeros are zeros.
+  // Of logits of -inf, the gradient is 0. Matmuls of zeros are zeros.
   Operation *def = wide.getDefiningOp();
-  if (isView(def, ViewKind::Pad) || isWholeLoss(def) || isProduct(def))
+  if (isView(def, ViewKind::Pad) || isWholeLoss(def) || isMatmul(def))
     return wide;
   auto [at, isNew] = zeroed.try_emplace(value);
   if (isNew)
@@ -302,8 +302,8 @@ Value RegionWriter::read(OpBuilder &builder, Operation *op, unsigned operand) {
   }
   if (isWholeLoss(op))
     return mask(builder, op, wider[value], dim, -INFINITY);
-  // Both products of a gradient read one value, which is stored once.
-  if (isProduct(op))
+  // Both matmuls of a gradient read one value, which is stored once.
+  if (isMatmul(op))
     return withZeros(builder, op, value, dim);
   if (auto reduce = dyn_cast<ReduceOp>(op);
       reduce && llvm::is_contained(reduce.getDims(), dim))
@@ -329,16 +329,16 @@ void RegionWriter::replaceOutside(Value value, int64_t dim) {
   value.replaceUsesWithIf(prefix, isOutside);
 }
 
-/// How much of the wider product means something: of all its dimensions that
+/// How much of the wider matmul means something: of all its dimensions that
 /// are wider.
-Attribute RegionWriter::paddedPart(Operation *product) const {
+Attribute RegionWriter::paddedPart(Operation *matmul) const {
   int64_t narrow = region.narrow, wide = region.wide;
-  auto before = product->getAttrOfType<DenseI64ArrayAttr>(kPaddedAttrName);
+  auto before = matmul->getAttrOfType<DenseI64ArrayAttr>(kPaddedAttrName);
   if (before && before.size() == 2) {
     narrow *= before[0];
     wide *= before[1];
   }
-  return DenseI64ArrayAttr::get(product->getContext(), {narrow, wide});
+  return DenseI64ArrayAttr::get(matmul->getContext(), {narrow, wide});
 }
 
 void RegionWriter::write(Operation *op) {
@@ -348,7 +348,7 @@ void RegionWriter::write(Operation *op) {
     operands.push_back(read(builder, op, i));
   Operation *copy = builder.clone(*op);
   copy->setOperands(operands);
-  if (isProduct(op))
+  if (isMatmul(op))
     copy->setAttr(kPaddedAttrName, paddedPart(op));
   for (auto [old, made] : llvm::zip(op->getResults(), copy->getResults())) {
     auto found = region.values.find(old);
@@ -383,9 +383,9 @@ void RegionWriter::run() {
 // The pass
 //===----------------------------------------------------------------------===//
 
-/// Widens the rows of a product's result where that can be done; the ops that
+/// Widens the rows of a matmul's result where that can be done; the ops that
 /// are no more.
-static llvm::SmallVector<Operation *> padProduct(Operation *op) {
+static llvm::SmallVector<Operation *> padMatmul(Operation *op) {
   Value result = op->getResult(0);
   auto type = typeOf(result);
   if (type.getRank() == 0 || isOutermost(result, type.getRank() - 1))
@@ -401,20 +401,20 @@ static llvm::SmallVector<Operation *> padProduct(Operation *op) {
 }
 
 static void padBlock(Block &block) {
-  llvm::SetVector<Operation *> products;
+  llvm::SetVector<Operation *> matmuls;
   for (Operation &op : block)
-    if (isProduct(&op))
-      products.insert(&op);
-  while (!products.empty()) {
-    Operation *op = products.front();
-    products.remove(op);
-    for (Operation *erased : padProduct(op))
-      products.remove(erased);
+    if (isMatmul(&op))
+      matmuls.insert(&op);
+  while (!matmuls.empty()) {
+    Operation *op = matmuls.front();
+    matmuls.remove(op);
+    for (Operation *erased : padMatmul(op))
+      matmuls.remove(erased);
   }
 }
 
 namespace {
-struct PadProducts : kerf::impl::PadProductsPassBase<PadProducts> {
+struct PadMatmuls : kerf::impl::PadMatmulsPassBase<PadMatmuls> {
   void runOnOperation() override {
     llvm::SmallVector<Block *> blocks;
     getOperation().walk([&](Operation *op) {

@@ -1,15 +1,15 @@
-//===- PutOff.cpp - weight gradients that may run at another time ---------===//
+//===- Deferred.cpp - weight gradients that may run at another time -------===//
 //
-// Steps: weight-gradient ops that no other op of the body reads could be put
-// off; of these the products are, and ops that add nothing to what is kept for
-// them. Carried values that put-off ops alone read go with them; an op that
-// turns out to feed a staying one stays.
+// Steps: weight-gradient ops that no other op of the body reads could be
+// deferred; of these the matmuls are, and ops that add nothing to what is kept
+// for them. Carried values that deferred ops alone read go with them; an op
+// that turns out to feed a staying one stays.
 //
 // Cost: a few visits per use.
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Dialect/Kerf/PutOff.h"
+#include "kerf/Dialect/Kerf/Deferred.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -29,9 +29,9 @@ static bool isWeightOp(Operation &op) {
          (!isRecomputed(&op) || isShown(&op));
 }
 
-static bool isProduct(Operation *op) {
+static bool isMatmul(Operation *op) {
   auto cost = dyn_cast<CostOpInterface>(op);
-  return cost && cost.getCost().products() > 0;
+  return cost && cost.getCost().matmuls() > 0;
 }
 
 /// What a chain of views shows.
@@ -64,15 +64,15 @@ static OpSet findFree(Block &body) {
   return free;
 }
 
-/// Of free ops the products with what follows them (a scale), and what needs no
+/// Of free ops the matmuls with what follows them (a scale), and what needs no
 /// more than these keep anyway.
 static OpSet chooseOps(const OpSet &free) {
   llvm::DenseSet<Value> kept;
   for (Operation *op : free)
-    if (isProduct(op))
+    if (isMatmul(op))
       for (Value operand : op->getOperands())
         kept.insert(rootOf(operand));
-  OpSet chosen, late; // late: products, and what follows them
+  OpSet chosen, late; // late: matmuls, and what follows them
   auto isThere = [&](Value operand) {
     Value root = rootOf(operand);
     Operation *maker = root.getDefiningOp();
@@ -84,7 +84,7 @@ static OpSet chooseOps(const OpSet &free) {
   };
   // In the order of the body.
   for (Operation *op : llvm::reverse(free)) {
-    if (isProduct(op) || llvm::any_of(op->getOperands(), isLate))
+    if (isMatmul(op) || llvm::any_of(op->getOperands(), isLate))
       late.insert(op);
     if (late.contains(op) || (op->getNumOperands() > 0 && !isShown(op) &&
                               llvm::all_of(op->getOperands(), isThere)))
@@ -97,48 +97,48 @@ static OpSet chooseOps(const OpSet &free) {
   return ordered;
 }
 
-/// True when only put-off ops and the yield's operand `number` read `value`.
-static bool serves(Value value, const PutOff &putOff, unsigned number) {
+/// True when only deferred ops and the yield's operand `number` read `value`.
+static bool serves(Value value, const Deferred &deferred, unsigned number) {
   return llvm::all_of(value.getUses(), [&](OpOperand &use) {
-    return putOff.ops.contains(use.getOwner()) ||
+    return deferred.ops.contains(use.getOwner()) ||
            (isa<YieldOp>(use.getOwner()) && use.getOperandNumber() == number);
   });
 }
 
 /// Divides the carried values; false where an op had to stay for one.
-static bool divideCarried(RepeatOp repeat, PutOff &putOff) {
+static bool divideCarried(RepeatOp repeat, Deferred &deferred) {
   bool isDone = true;
-  putOff.stayCarried.clear();
-  putOff.moveCarried.clear();
+  deferred.stayCarried.clear();
+  deferred.moveCarried.clear();
   for (auto [k, arg] : llvm::enumerate(repeat.getCarryArgs())) {
     Operation *maker = repeat.getYield().getCarried()[k].getDefiningOp();
-    bool isMade = maker && putOff.ops.contains(maker);
-    bool moves = isMade && serves(arg, putOff, k);
-    (moves ? putOff.moveCarried : putOff.stayCarried).push_back(k);
+    bool isMade = maker && deferred.ops.contains(maker);
+    bool moves = isMade && serves(arg, deferred, k);
+    (moves ? deferred.moveCarried : deferred.stayCarried).push_back(k);
     if (isMade && !moves)
-      isDone &= !putOff.ops.remove(maker);
+      isDone &= !deferred.ops.remove(maker);
   }
   return isDone;
 }
 
 /// What a staying op reads stays; false where an op had to.
-static bool keepRead(RepeatOp repeat, PutOff &putOff) {
+static bool keepRead(RepeatOp repeat, Deferred &deferred) {
   bool isDone = true;
   for (Operation &op : repeat.getBody().front().without_terminator())
-    if (!putOff.ops.contains(&op))
+    if (!deferred.ops.contains(&op))
       for (Value operand : op.getOperands())
         if (Operation *maker = operand.getDefiningOp())
-          isDone &= !putOff.ops.remove(maker);
+          isDone &= !deferred.ops.remove(maker);
   return isDone;
 }
 
-PutOff kerf::findPutOff(RepeatOp reverse) {
-  PutOff putOff;
-  putOff.ops = chooseOps(findFree(reverse.getBody().front()));
+Deferred kerf::findDeferred(RepeatOp reverse) {
+  Deferred deferred;
+  deferred.ops = chooseOps(findFree(reverse.getBody().front()));
   bool isDone = false;
   while (!isDone) {
-    isDone = divideCarried(reverse, putOff);
-    isDone &= keepRead(reverse, putOff);
+    isDone = divideCarried(reverse, deferred);
+    isDone &= keepRead(reverse, deferred);
   }
-  return putOff;
+  return deferred;
 }

@@ -1,30 +1,31 @@
-//===- SearchHeadBounds.cpp - what no plan of a head can go below ---------===//
+//===- SearchNodeBounds.cpp - what no plan of a node can go below ---------===//
 //
 // Problem: the bounds of shapes know neither what a way to cut state costs nor
-// that what is fast does not fit. Which heads are worth their tables?
+// that what is fast does not fit. Which nodes are worth their tables?
 //
-// Idea: the leaves of a head (schedule, ZeRO) one by one, each with the
-// best-case layers that there can be: the tables' bound of the time, parameters
-// cut by all tensor (and expert) ranks, and a convex curve of (bytes kept,
-// seconds recomputed). n layers of a stage with room for b bytes take at least
-// n times the curve at b / n, since the curve is convex. The layers go one by
-// one to the stage where one more costs least; where the last one ends, no
-// split has a shorter bottleneck, because stages only grow with their layers.
+// Idea: the candidate plans of a node (schedule, ZeRO) one by one, each with
+// the best-case layers that there can be: the tables' bound of the time,
+// parameters split over all tensor (and expert) ranks, and a convex curve of
+// (bytes kept, seconds recomputed). n layers of a stage with room for b bytes
+// take at least n times the curve at b / n, since the curve is convex. The
+// layers go one by one to the stage where one more costs least; where the last
+// one ends, no split has a shorter bottleneck, because stages only grow with
+// their layers.
 //
 // The time is then that of `pipelineBoundSec`, T the bottleneck, S the layers
 // at their fastest. What is open in it is taken at its best case:
-//   - ZB-H1 puts off weight gradients, at most S less the least that all else
+//   - ZB-H1 defers weight gradients, at most S less the least that all else
 //     takes.
 //   - What comes after the last backward is that of the first stage, which may
 //     have few layers: then T is larger.
 //   - Collectives take the cheapest algorithm of any size of message, so that
 //     they grow with the bytes.
 //
-// Cost: microseconds per leaf that is not cut off by its time alone.
+// Cost: microseconds per candidate plan that is not pruned by its time alone.
 //
 //===----------------------------------------------------------------------===//
 
-#include "SearchHeadBounds.h"
+#include "SearchNodeBounds.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -39,7 +40,7 @@ using namespace kerf::search_detail;
 //===----------------------------------------------------------------------===//
 
 /// Programs have slots of each chunk for the most that it ever holds.
-void HeadBounds::holdSlots(const OuterChoice &outer,
+void NodeBounds::holdSlots(const OuterChoice &outer,
                            std::vector<double> &held) {
   std::vector<std::vector<double>> &more = knownMore[outer.pipelining()];
   for (const HeldChunks &states :
@@ -58,7 +59,7 @@ void HeadBounds::holdSlots(const OuterChoice &outer,
 /// Micro-batches that each stage holds of every byte at least. Of an
 /// interleaved stage the states of its schedule are averaged: the largest is no
 /// smaller; and all layers count as the chunk that is held least.
-llvm::ArrayRef<double> HeadBounds::heldOf(const OuterChoice &outer) {
+llvm::ArrayRef<double> NodeBounds::heldOf(const OuterChoice &outer) {
   auto [it, isNew] = knownHeld.try_emplace(outer.pipelining());
   std::vector<double> &held = it->second;
   if (!isNew)
@@ -100,7 +101,7 @@ struct Growing {
 /// the first chunks than they are, nor do those behind it of the last ones. All
 /// others have a layer, and those that are held longer than the least keep more
 /// of it.
-void HeadBounds::fillChunks(const OuterChoice &outer, const Relaxed &relaxed) {
+void NodeBounds::fillChunks(const OuterChoice &outer, const Relaxed &relaxed) {
   llvm::ArrayRef<std::vector<double>> more = knownMore[outer.pipelining()];
   int64_t all = outer.pp * outer.chunks;
   for (auto [index, stage] : llvm::enumerate(stages)) {
@@ -118,10 +119,10 @@ void HeadBounds::fillChunks(const OuterChoice &outer, const Relaxed &relaxed) {
 
 /// Works out `stages`, without the curves of their layers; false when the
 /// layers do not fit, keeping as little as can be.
-bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
+bool NodeBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
                         llvm::ArrayRef<double> held) {
   double room = capacityBytes(problem) - reservedOf(problem, outer);
-  const Floor &layer = relaxed.layer;
+  const Bound &layer = relaxed.layer;
   int64_t taken = 0, all = relaxed.layers;
   stages.resize(outer.pp);
   for (Stage &stage : stages)
@@ -133,10 +134,10 @@ bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
     stage.sec = 0;
     if (isLast && !problem.measureLayers)
       stage.bytes -= logitBytesOf(problem, outer);
-    auto add = [&](const Floor &floor) {
-      stage.bytes -= floor.state.fewest() + held[index] * floor.kept.fewest();
-      stage.sec += floor.least();
-      buffer = std::max(buffer, floor.bufferBytes);
+    auto add = [&](const Bound &bound) {
+      stage.bytes -= bound.state.fewest() + held[index] * bound.kept.fewest();
+      stage.sec += bound.least();
+      buffer = std::max(buffer, bound.bufferBytes);
     };
     if (index == 0 && problem.hasEmbedding)
       add(relaxed.first);
@@ -154,7 +155,7 @@ bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
 
 /// No split's slowest stage is faster; infinite when nothing fits, or only what
 /// is slower than `limit`.
-double HeadBounds::slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
+double NodeBounds::slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
                               double limit) {
   llvm::ArrayRef<double> held = heldOf(outer);
   if (!mayFit(outer, relaxed, held))
@@ -192,11 +193,11 @@ double HeadBounds::slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
 }
 
 //===----------------------------------------------------------------------===//
-// Leaves
+// Candidate plans
 //===----------------------------------------------------------------------===//
 
-/// What is known of the stages of a leaf.
-PipelineFacts HeadBounds::factsOf(const OuterChoice &outer,
+/// What is known of the stages of a candidate plan.
+PipelineFacts NodeBounds::factsOf(const OuterChoice &outer,
                                   const Relaxed &relaxed) const {
   PipelineFacts facts;
   facts.schedule = outer.schedule;
@@ -208,13 +209,13 @@ PipelineFacts HeadBounds::factsOf(const OuterChoice &outer,
   facts.mostForward = 0.5; // or the backward is
   if (splitsWeightGradient(outer.schedule)) {
     facts.mostForward = 1;
-    facts.putOffSec = std::max(0.0, relaxed.sumSec - relaxed.restSec);
+    facts.deferredSec = std::max(0.0, relaxed.sumSec - relaxed.restSec);
   }
   facts.firstChunkSec = relaxed.fastLayerSec;
   // Waits for gathers and gradients of every micro-batch, not known apart.
   if (outer.zero >= 2 && outer.pp > 1) {
     facts.mostHeld = facts.mostEnds = 1;
-    facts.putOffSec = relaxed.sumSec;
+    facts.deferredSec = relaxed.sumSec;
     facts.firstChunkSec = 0;
   }
   return facts;
@@ -223,7 +224,7 @@ PipelineFacts HeadBounds::factsOf(const OuterChoice &outer,
 /// The first stage may have fewer layers than the mean, and less to do at the
 /// end; then the others have more. So for numbers of layers on it, from the
 /// mean down to none. Beside a heavy head it may have more than the mean.
-double HeadBounds::stepSec(const PipelineFacts &facts, const Relaxed &relaxed,
+double NodeBounds::stepSec(const PipelineFacts &facts, const Relaxed &relaxed,
                            double slowest) const {
   auto at = [&](double sec, double tail) {
     return problem.profile.stepSec + pipelineBoundSec(facts, sec,
@@ -250,9 +251,9 @@ double HeadBounds::stepSec(const PipelineFacts &facts, const Relaxed &relaxed,
   return least;
 }
 
-/// The bound of one leaf, or `enough` where it is no smaller.
-double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
-                           double enough) {
+/// The bound of one candidate plan, or `enough` where it is no smaller.
+double NodeBounds::candidateSec(const OuterChoice &outer,
+                                const Relaxed &relaxed, double enough) {
   auto p = static_cast<double>(outer.pp);
   int64_t most = (relaxed.layers + outer.pp - 1) / outer.pp;
   double even = std::max(relaxed.sumSec / p,
@@ -262,8 +263,8 @@ double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
   // Fast layers may hold more of the parameters than they must: that is paid
   // for once per step, or by slower ones in every micro-batch.
   if (outer.pp == 1)
-    least = std::max(least,
-                     stepSec(facts, relaxed, relaxed.sumSec) + relaxed.dearSec);
+    least = std::max(least, stepSec(facts, relaxed, relaxed.sumSec) +
+                                relaxed.extraSec);
   if (least >= enough)
     return enough;
   // With fewer seconds than `enough` no stage takes longer.
@@ -278,7 +279,7 @@ double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
   return std::min(enough, std::max(least, stepSec(facts, relaxed, slowest)));
 }
 
-/// The schedules of a head that a bound is needed for: of those that differ in
+/// The schedules of a node that a bound is needed for: of those that differ in
 /// what they defer the first, which holds least. Their bounds differ in that
 /// alone.
 static std::vector<Schedule> bestCasesOf(llvm::ArrayRef<Schedule> schedules) {
@@ -291,33 +292,33 @@ static std::vector<Schedule> bestCasesOf(llvm::ArrayRef<Schedule> schedules) {
   return bestCases;
 }
 
-double HeadBounds::secondsOf(const OuterChoice &head, double enough) {
+double NodeBounds::secondsOf(const OuterChoice &node, double enough) {
   Shape shape;
-  shape.pp = head.pp;
-  shape.microBatches = head.microBatches;
+  shape.pp = node.pp;
+  shape.microBatches = node.microBatches;
   std::vector<Schedule> schedules = bestCasesOf(schedulesOf(problem, shape));
   std::vector<Known> known;
   for (int kind : kindsOf(problem))
-    known.push_back(knownOf(head, kind));
+    known.push_back(knownOf(node, kind));
   double least = enough;
-  for (StateCut cut : stateCutsOf(problem, head)) {
-    OuterChoice outer = head;
+  for (StateCut cut : stateCutsOf(problem, node)) {
+    OuterChoice outer = node;
     std::tie(outer.zero, outer.shardGroup) = cut;
     Pricing pricing(problem, outer, memo);
     Relaxed relaxed = relax(pricing, known);
     for (Schedule schedule : schedules) {
       std::tie(outer.schedule, outer.chunks, outer.defer) = schedule;
-      least = leafSec(outer, relaxed, least);
+      least = candidateSec(outer, relaxed, least);
     }
   }
   return least;
 }
 
-double HeadBounds::secondsOf(const OuterChoice &outer, const TableList &tables,
+double NodeBounds::secondsOf(const OuterChoice &outer, const TableList &tables,
                              const LayoutChoice &layouts) {
   std::vector<Known> known;
   for (int kind : kindsOf(problem))
     known.push_back(knownOf(kind, *tables[kind], layouts[kind]));
   Relaxed relaxed = relax(Pricing(problem, outer, memo), known);
-  return leafSec(outer, relaxed, HUGE_VAL);
+  return candidateSec(outer, relaxed, HUGE_VAL);
 }

@@ -1,13 +1,13 @@
-//===- ProgramFloors.h - what programs need at least, by layer ------------===//
+//===- ProgramBounds.h - what programs need at least, by layer ------------===//
 //
-// `ProgramMemory` plays a whole stage. The search asks the other way round:
+// `ProgramMemory` simulates a whole stage. The search asks the other way round:
 // which layers can a stage have at all? Sums of these bytes are never above
-// what is simulated, so they may cut off and bound what was not simulated.
+// what is simulated, so they may prune and bound what was not simulated.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef KERF_FOOTPRINT_PROGRAMFLOORS_H
-#define KERF_FOOTPRINT_PROGRAMFLOORS_H
+#ifndef KERF_FOOTPRINT_PROGRAMBOUNDS_H
+#define KERF_FOOTPRINT_PROGRAMBOUNDS_H
 
 #include "kerf/Layer/LayerProblem.h"
 #include "kerf/Search/Search.h"
@@ -25,11 +25,11 @@ struct KindPoints {
 };
 
 /// Least bytes of layers; what was asked before is remembered.
-class ProgramFloors {
+class ProgramBounds {
 public:
   /// As of `ProgramMemory`.
-  ProgramFloors(LayerContext context, int64_t workers);
-  ~ProgramFloors();
+  ProgramBounds(LayerContext context, int64_t workers);
+  ~ProgramBounds();
 
   /// By kind (empty for others) and point: bytes that a program cannot go
   /// below; see `LayerBytes`. `kinds`: all that a plan has, with every point
@@ -47,4 +47,4 @@ private:
 
 } // namespace kerf
 
-#endif // KERF_FOOTPRINT_PROGRAMFLOORS_H
+#endif // KERF_FOOTPRINT_PROGRAMBOUNDS_H

@@ -1,23 +1,23 @@
-//===- SearchHeadBounds.h - what no plan of a head can go below -----------===//
+//===- SearchNodeBounds.h - what no plan of a node can go below -----------===//
 
-#ifndef KERF_LIB_SEARCH_SEARCHHEADBOUNDS_H
-#define KERF_LIB_SEARCH_SEARCHHEADBOUNDS_H
+#ifndef KERF_LIB_SEARCH_SEARCHNODEBOUNDS_H
+#define KERF_LIB_SEARCH_SEARCHNODEBOUNDS_H
 
 #include "SearchBounds.h"
 
 namespace kerf::search_detail {
 
-/// Bounds of heads whose tables are not solved, memory included.
-class HeadBounds {
+/// Bounds of nodes whose tables are not solved, memory included.
+class NodeBounds {
 public:
-  HeadBounds(const SearchProblem &problem, GroupMemo &memo, ShapeBounds &layers)
+  NodeBounds(const SearchProblem &problem, GroupMemo &memo, ShapeBounds &layers)
       : problem(problem), memo(memo), layers(layers) {}
-  /// Seconds that no leaf of a head can go below; infinite
+  /// Seconds that no candidate plan of a node can go below; infinite
   /// when none fits. From `enough` on any smaller bound may come back, though
   /// not below `enough`.
-  double secondsOf(const OuterChoice &head, double enough);
-  /// The same of one leaf whose tables are solved: what its layouts' points can
-  /// not go below, memory included.
+  double secondsOf(const OuterChoice &node, double enough);
+  /// The same of one candidate plan whose tables are solved: what its layouts'
+  /// points can not go below, memory included.
   double secondsOf(const OuterChoice &outer, const TableList &tables,
                    const LayoutChoice &layouts);
 
@@ -32,12 +32,12 @@ private:
   };
   /// The best-case layer of a kind under one way to cut state. A micro-batch
   /// takes max(seconds by state + what is recomputed, linkSec).
-  struct Floor {
+  struct Bound {
     Curve state; ///< seconds by bytes of state
     Curve kept;  ///< seconds recomputed by bytes kept of a micro-batch
     double linkSec = 0, bufferBytes = 0;
-    /// Bytes that are kept besides where weight gradients are put off.
-    double putOffBytes = 0;
+    /// Bytes that are kept besides where weight gradients are deferred.
+    double deferredBytes = 0;
     /// Seconds per step that a byte of state beyond the fewest costs besides.
     double onceSec = 0;
     double least() const {
@@ -48,22 +48,22 @@ private:
   };
   /// What the tables know of a kind before they are solved.
   struct Known {
-    StateFloor state;
+    StateBound state;
     KeptCurve kept;
     double least = 0; ///< seconds
     KindSize size;
-    double putOffBytes = 0;
+    double deferredBytes = 0;
     int gathers = 2; ///< of weights that are cut, per micro-batch
   };
   /// All layers under one outer choice but the schedule.
   struct Relaxed {
     /// Of unlike layers the kind that takes most, and how many it has; the
     /// others need neither room nor, but for `sumSec`, time.
-    Floor layer;
+    Bound layer;
     int64_t layers = 0;
     /// Other layers in front of these and behind them (`besidesOf`).
     int64_t before = 0, behind = 0;
-    Floor first, last;
+    Bound first, last;
     double sumSec = 0;  ///< of all layers, the first and the last kind too
     double restSec = 0; ///< of these, what is no weight gradient
     /// Of data traffic and the update on the first stage: the embedding alone,
@@ -75,7 +75,7 @@ private:
     double slowLayerSec = 0, fastLayerSec = HUGE_VAL;
     /// What fast layers cost on top per step, over the mean of the stages: more
     /// state to keep up.
-    double dearSec = 0;
+    double extraSec = 0;
   };
   const SearchProblem &problem;
   GroupMemo &memo;
@@ -96,9 +96,9 @@ private:
                   bool allReduce);
   double leastBeta(const Groups &groups, bool allReduce);
   double onceEach(const Pricing &pricing, const KindSize &size, bool isExpert);
-  Known knownOf(const OuterChoice &head, int kind);
+  Known knownOf(const OuterChoice &node, int kind);
   Known knownOf(int kind, const LayerTable &table, int layout) const;
-  Floor floorOf(const Pricing &pricing, const Known &known, LayerPrice &once);
+  Bound boundOf(const Pricing &pricing, const Known &known, LayerPrice &once);
   Relaxed relax(const Pricing &pricing, llvm::ArrayRef<Known> known);
   double onceSec(const Pricing &pricing, const LayerPrice &sum);
   llvm::ArrayRef<double> heldOf(const OuterChoice &outer);
@@ -112,10 +112,10 @@ private:
   PipelineFacts factsOf(const OuterChoice &outer, const Relaxed &relaxed) const;
   double stepSec(const PipelineFacts &facts, const Relaxed &relaxed,
                  double slowest) const;
-  double leafSec(const OuterChoice &outer, const Relaxed &relaxed,
-                 double enough);
+  double candidateSec(const OuterChoice &outer, const Relaxed &relaxed,
+                      double enough);
 };
 
 } // namespace kerf::search_detail
 
-#endif // KERF_LIB_SEARCH_SEARCHHEADBOUNDS_H
+#endif // KERF_LIB_SEARCH_SEARCHNODEBOUNDS_H

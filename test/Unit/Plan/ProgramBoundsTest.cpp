@@ -1,6 +1,6 @@
-//===- ProgramFloorsTest.cpp - floors of layers against programs ----------===//
+//===- ProgramBoundsTest.cpp - bounds of layers against programs ----------===//
 
-#include "kerf/Footprint/ProgramFloors.h"
+#include "kerf/Footprint/ProgramBounds.h"
 #include "LayerTesting.h"
 #include "SearchTesting.h"
 #include "kerf/Footprint/ProgramMemory.h"
@@ -57,15 +57,15 @@ LayerKind headKind(int64_t words, int64_t d) {
   TensorFactors in = {{B}, {S}, {K}}, out = {{B}, {S}, {N}}, w = {{N}, {K}};
   int x = builder.activation(d), table = tiedWeight(builder, words, d);
   int scores = builder.activation(words);
-  builder.add(builder.product(words, d, K, {in, w}, out), LayerPhase::Forward,
+  builder.add(builder.matmul(words, d, K, {in, w}, out), LayerPhase::Forward,
               {x, table}, scores);
   int gradient = builder.activation(words, false);
   builder.add(builder.rows(words, 1), LayerPhase::InputGradient, {scores},
               gradient);
   int dx = builder.activation(d, false);
-  builder.add(builder.product(words, d, N, {out, w}, in),
+  builder.add(builder.matmul(words, d, N, {out, w}, in),
               LayerPhase::InputGradient, {gradient, table}, dx);
-  builder.add(builder.product(words, d, B, {out, in}, w),
+  builder.add(builder.matmul(words, d, B, {out, in}, w),
               LayerPhase::WeightGradient, {gradient, x},
               builder.gradientOf(table));
   kind.input = x;
@@ -148,13 +148,13 @@ std::vector<PlacedStage> randomStages(std::mt19937 &random,
 }
 
 /// How many stages were compared with their programs, and how it went.
-struct FloorCounts {
+struct BoundCounts {
   int stages = 0, near = 0, late = 0;
 };
 
-/// Compares the programs of a random plan with the floors of its layers.
-void compareFloors(std::mt19937 &random, LayerContext context,
-                   SolvedTables &tables, bool sumsEarly, FloorCounts &counts) {
+/// Compares the programs of a random plan with the bounds of its layers.
+void compareBounds(std::mt19937 &random, LayerContext context,
+                   SolvedTables &tables, bool sumsEarly, BoundCounts &counts) {
   std::optional<OuterChoice> outer = randomChoice(random);
   if (!outer)
     return;
@@ -164,7 +164,7 @@ void compareFloors(std::mt19937 &random, LayerContext context,
   if (all.empty())
     return;
   std::vector<std::vector<LayerBytes>> least =
-      ProgramFloors(context, 4).of(*outer, all);
+      ProgramBounds(context, 4).of(*outer, all);
   PlanPoint plan;
   plan.outer = *outer;
   plan.stages = randomStages(random, *outer, all);
@@ -191,12 +191,12 @@ void compareFloors(std::mt19937 &random, LayerContext context,
   KeptCurve kept = tables.lowerBoundKept(all[0].key);
   bool putsOff = outer->schedule == ScheduleKind::ZeroBubble && outer->pp > 1 &&
                  outer->microBatches > 1;
-  double putOff = putsOff ? tables.lowerBoundPutOffBytes(all[0].key) : 0;
-  counts.late += putOff > 0;
+  double deferred = putsOff ? tables.lowerBoundDeferredBytes(all[0].key) : 0;
+  counts.late += deferred > 0;
   for (auto [point, bytes] : llvm::zip_equal(all[0].points, least[0])) {
     EXPECT_GE(seconds(point->recompute, {}) * (1 + 1e-9),
               at(kept, bytes.kept + bytes.late));
-    EXPECT_GE(bytes.handed, putOff);
+    EXPECT_GE(bytes.handed, deferred);
   }
 }
 
@@ -204,8 +204,8 @@ void compareFloors(std::mt19937 &random, LayerContext context,
 // and way to cut state, whatever its layers recompute; most are not much
 // larger. What heads are bounded by before there are tables is less still. So
 // too between an embedding and a head with one weight, and on GPUs, whose
-// products end in gelu.
-TEST(ProgramFloors, NeverAbovePrograms) {
+// matmuls end in gelu.
+TEST(ProgramBounds, NeverAbovePrograms) {
   for (int64_t experts : {1, 4})
     for (bool hasEnds : {false, true})
       for (bool isGpu : {false, true}) {
@@ -228,9 +228,9 @@ TEST(ProgramFloors, NeverAbovePrograms) {
         LayerContext context{&step, &machine, Profile()};
         SolvedTables tables(context);
         std::mt19937 random(5);
-        FloorCounts counts;
+        BoundCounts counts;
         for (int tries = 0; tries < 200; ++tries)
-          compareFloors(random, context, tables, tries % 2, counts);
+          compareBounds(random, context, tables, tries % 2, counts);
         EXPECT_GT(counts.stages, 100);
         EXPECT_GT(counts.near, counts.stages / 2);
         EXPECT_GT(counts.late, 2);

@@ -1,7 +1,7 @@
-//===- PutOffCopies.cpp - gradients that wait for put-off matmuls ---------===//
+//===- DeferredCopies.cpp - gradients that wait for deferred matmuls ------===//
 //
 // The loop over layers carries the gradient that each hands to the one before.
-// Where a put-off weight gradient reads it, a layer copies it to where it
+// Where a deferred weight gradient reads it, a layer copies it to where it
 // waits, and the next one to where it is carried: a loop that goes backwards
 // has no place for the last one behind its stack.
 //
@@ -23,13 +23,13 @@ static bool reads(const LayerKind &kind, const LayerOp &op, int wanted) {
   });
 }
 
-double kerf::putOffCopySec(const LayerTerms &terms, double bytes) {
+double kerf::deferredCopySec(const LayerTerms &terms, double bytes) {
   const LayerKind &kind = terms.kind;
   bool isCarried = kind.outputGradient >= 0 && kind.inputGradient >= 0;
-  bool waits =
-      isCarried && llvm::any_of(kind.ops, [&](const LayerOp &op) {
-        return op.isPutOff && !op.view && reads(kind, op, kind.outputGradient);
-      });
+  bool waits = isCarried && llvm::any_of(kind.ops, [&](const LayerOp &op) {
+                 return op.isDeferred && !op.view &&
+                        reads(kind, op, kind.outputGradient);
+               });
   return waits ? 2 * rowSec(terms.device, terms.context.profile, 2 * bytes, 0)
                : 0;
 }

@@ -1,7 +1,7 @@
-//===- SearchLeafBound.cpp - what no plan of a leaf can go below ----------===//
+//===- SearchCandidateBound.cpp - what a candidate plan takes at least ----===//
 //
-// Problem: the layers of a leaf have their points, but lie on no stage yet.
-// What does its step take at least on the timeline?
+// Problem: the layers of a candidate plan have their points, but lie on no
+// stage yet. What does its step take at least on the timeline?
 //
 // Idea: `pipelineBoundSec`, with the least that comes after the last backward
 // of the first stage. That stage has the embedding, and more layers the nearer
@@ -9,7 +9,7 @@
 // slowest at most. The same number of layers bounds the first chunks of
 // interleaved stages.
 //
-// Cost: a microsecond per leaf, tens of nanoseconds per question.
+// Cost: a microsecond per candidate plan, tens of nanoseconds per question.
 //
 //===----------------------------------------------------------------------===//
 
@@ -139,15 +139,15 @@ struct BoundMaker {
   StepBound run();
 
 private:
-  double putOffOf(const ChunkWork &work, double sec) const;
+  double deferredOf(const ChunkWork &work, double sec) const;
   void addKind(int kind, int64_t count);
   void addRatios(const ChunkWork &work, double sec);
   void addTails();
 };
 } // namespace
 
-/// Waits for data traffic and, where it is put off, the weight gradient.
-double BoundMaker::putOffOf(const ChunkWork &work, double sec) const {
+/// Waits for data traffic and, where it is deferred, the weight gradient.
+double BoundMaker::deferredOf(const ChunkWork &work, double sec) const {
   bool split = splitsWeightGradient(pricing.outer.schedule);
   return sec - work.forwardSec - work.backwardSec +
          (split ? work.weightGradientSec : 0);
@@ -183,7 +183,7 @@ static LayerPrice mostOnce() {
 
 void BoundMaker::addKind(int kind, int64_t count) {
   bool split = splitsWeightGradient(pricing.outer.schedule);
-  double putOff = 0, sync = HUGE_VAL;
+  double deferred = 0, sync = HUGE_VAL;
   LayerPrice once = mostOnce();
   double slow = 0, last = 0, first = 0, tiedLeast = HUGE_VAL;
   for (const StagePoint &point : stages.kinds[kind].points) {
@@ -191,7 +191,7 @@ void BoundMaker::addKind(int kind, int64_t count) {
     const LayerPoint &layer = tables[kind]->points[point.id];
     const ChunkWork &work = price.work;
     addRatios(work, point.sec);
-    putOff = std::max(putOff, putOffOf(work, point.sec));
+    deferred = std::max(deferred, deferredOf(work, point.sec));
     slow = std::max(slow, point.sec);
     last = std::max(last, split ? work.weightGradientSec : work.backwardSec);
     first = std::max(first, work.forwardSec);
@@ -204,7 +204,7 @@ void BoundMaker::addKind(int kind, int64_t count) {
           std::min(bound.workSec, work.forwardSec + work.backwardSec);
     }
   }
-  bound.facts.putOffSec += double(count) * putOff;
+  bound.facts.deferredSec += double(count) * deferred;
   if (isLayer(pricing.problem, kind)) {
     bound.slowLayerSec = std::max(bound.slowLayerSec, slow);
     bound.lastLayerSec = std::max(bound.lastLayerSec, last);

@@ -1,4 +1,4 @@
-//===- ProgramFloors.cpp - what programs need at least, by layer ----------===//
+//===- ProgramBounds.cpp - what programs need at least, by layer ----------===//
 //
 // Problem: a stage's program is simulated as a whole, so a bound of it would
 // need every split and every choice of points.
@@ -12,11 +12,11 @@
 // layers lies as the layouts of embedding and head say: of several the least
 // counts.
 //
-// Judge: `ProgramFloors.NeverAbovePrograms`.
+// Judge: `ProgramBounds.NeverAbovePrograms`.
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Footprint/ProgramFloors.h"
+#include "kerf/Footprint/ProgramBounds.h"
 
 #include "ProgramSketch.h"
 
@@ -29,34 +29,34 @@ using namespace kerf::program_sketch;
 /// `ProgramMemory` adds as much of what comes and goes for placement.
 static constexpr double kPlacement = 1.01;
 
-/// Of a point whose floor is not known yet.
+/// Of a point whose bound is not known yet.
 static constexpr LayerBytes kUnset = {HUGE_VAL, HUGE_VAL, HUGE_VAL,
                                       HUGE_VAL, HUGE_VAL, HUGE_VAL};
 
 namespace {
 /// What the bytes of a kind's points depend on.
-struct FloorKey {
+struct BoundKey {
   TableKey key, first, last; ///< of the layer, the embedding and the head
   int64_t dp = 1, shardGroup = 1;
   int zero = 0;
   bool isAlone = false, isSummed = false, putsOff = false, withWork = true;
   bool endsByChunk = false;
-  auto operator<=>(const FloorKey &) const = default;
+  auto operator<=>(const BoundKey &) const = default;
 };
 /// Layout and point; layouts of embedding, head and the layer beside.
 using PointKey = std::array<int, 5>;
 using PointBytes = std::map<PointKey, LayerBytes>;
 } // namespace
 
-struct ProgramFloors::State {
+struct ProgramBounds::State {
   LayerContext context;
   int64_t workers = 1;
   std::vector<LayerFacts> facts; ///< by kind
   int embedding = -1, head = -1; ///< kinds
-  std::map<FloorKey, PointBytes> known;
+  std::map<BoundKey, PointBytes> known;
   /// All but `rest`, which does not ask who else has the parameters as long as
   /// their gradients stay whole.
-  std::map<FloorKey, PointBytes> passes;
+  std::map<BoundKey, PointBytes> passes;
 
   bool isEnd(int kind) const { return kind == embedding || kind == head; }
   std::unique_ptr<SketchedLayer> sketch(const OuterChoice &outer, int kind,
@@ -74,10 +74,10 @@ namespace {
 /// Which of its stage's functions a layer is in.
 enum class Part { Embedding, Layer, Head };
 
-/// A layer as `StageSketch` (ProgramStage.cpp) plays it.
-class LayerFloor {
+/// A layer as `StageSketch` (ProgramStage.cpp) simulates it.
+class LayerBound {
 public:
-  LayerFloor(const SketchedLayer &layer, const OuterChoice &outer, Part part)
+  LayerBound(const SketchedLayer &layer, const OuterChoice &outer, Part part)
       : layer(layer), outer(outer), part(part), isEnd(part != Part::Layer),
         isSummed(outer.microBatches > 1),
         putsOff(splitsWeightGradient(outer.schedule)) {}
@@ -100,8 +100,8 @@ public:
     bytes.kept = kPlacement * layer.keptBytes(Kept::Early);
     double &late = putsOff ? bytes.late : bytes.kept;
     late += kPlacement * layer.keptBytes(Kept::Late);
-    // A single stage lets go of what its passes keep before put-off passes have
-    // anything.
+    // A single stage lets go of what its passes keep before deferred passes
+    // have anything.
     if (part == Part::Layer && putsOff && isSummed && outer.pp > 1)
       bytes.handed = kPlacement * layer.keptBytes(Kept::Handed);
     if (part == Part::Layer && layer.keepsInput()) {
@@ -152,7 +152,7 @@ private:
   double stackBytes() const {
     double bytes = 0;
     for (const SketchedLayer::Param &param : layer.params)
-      if (!param.isTied && (!param.isProduct || isCut(param)))
+      if (!param.isTied && (!param.isMatmul || isCut(param)))
         bytes += gradientOf(param);
     return bytes;
   }
@@ -193,8 +193,8 @@ llvm::SmallVector<size_t, 4> layoutsOf(const KindPoints *points) {
 using Sketch = std::unique_ptr<SketchedLayer>;
 } // namespace
 
-/// Floors of one outer choice.
-class ProgramFloors::Asker {
+/// Bounds of one outer choice.
+class ProgramBounds::Asker {
 public:
   Asker(State &state, const OuterChoice &outer,
         llvm::ArrayRef<KindPoints> kinds, bool withWork)
@@ -204,8 +204,8 @@ public:
         first = &kind;
       if (kind.kind == state.head)
         last = &kind;
-      floors.resize(std::max<size_t>(floors.size(), kind.kind + 1));
-      floors[kind.kind].assign(kind.points.size(), kUnset);
+      bounds.resize(std::max<size_t>(bounds.size(), kind.kind + 1));
+      bounds[kind.kind].assign(kind.points.size(), kUnset);
     }
   }
 
@@ -219,7 +219,7 @@ public:
     for (size_t a : firsts)
       for (size_t b : lasts)
         askBetween(a, b);
-    return std::move(floors);
+    return std::move(bounds);
   }
 
 private:
@@ -228,7 +228,7 @@ private:
   llvm::ArrayRef<KindPoints> kinds;
   bool withWork;
   const KindPoints *first = nullptr, *last = nullptr;
-  std::vector<std::vector<LayerBytes>> floors;
+  std::vector<std::vector<LayerBytes>> bounds;
   Sketch embedding, head; ///< that layers lie between; made when needed
   size_t firstPoint = 0, lastPoint = 0;
   /// What is known of a kind, and of its passes.
@@ -246,7 +246,7 @@ private:
   const Known &knownOf(const KindPoints &kind) {
     auto [at, isNew] = known.try_emplace(kind.kind);
     if (isNew) {
-      FloorKey own = keyOf(kind);
+      BoundKey own = keyOf(kind);
       at->second.all = &state.known[own];
       if (outer.zero < 2) {
         own.zero = 0;
@@ -257,8 +257,8 @@ private:
     return at->second;
   }
 
-  FloorKey keyOf(const KindPoints &kind) const {
-    FloorKey key;
+  BoundKey keyOf(const KindPoints &kind) const {
+    BoundKey key;
     key.key = kind.key;
     if (first)
       key.first = first->key;
@@ -294,14 +294,14 @@ private:
     for (const KindPoints &kind : kinds)
       for (size_t point = 0; point < kind.points.size(); ++point)
         if (!state.isEnd(kind.kind))
-          note(kind, point, floorOf(kind, point));
+          note(kind, point, boundOf(kind, point));
     askEnd(first, a, /*isHead=*/false);
     askEnd(last, b, /*isHead=*/true);
   }
 
   /// The least of everything.
   void note(const KindPoints &kind, size_t point, const LayerBytes &bytes) {
-    LayerBytes &least = floors[kind.kind][point];
+    LayerBytes &least = bounds[kind.kind][point];
     least.rest = std::min(least.rest, bytes.rest);
     least.kept = std::min(least.kept, bytes.kept);
     least.late = std::min(least.late, bytes.late);
@@ -310,21 +310,21 @@ private:
     least.work = std::min(least.work, bytes.work);
   }
 
-  LayerBytes floorOf(const KindPoints &kind, size_t point) {
+  LayerBytes boundOf(const KindPoints &kind, size_t point) {
     const Known &own = knownOf(kind);
     auto [at, isNew] = own.all->try_emplace(pointKeyOf(kind, point, -1));
     if (!isNew)
       return at->second;
     Sketch layer = sketch(kind, point);
-    LayerFloor floor(*layer, outer, Part::Layer);
+    LayerBound bound(*layer, outer, Part::Layer);
     auto [passes, isOther] = own.passes->try_emplace(at->first);
     if (isOther) {
       makeEnds();
       layer->setBoundary(embedding.get(), head.get());
-      passes->second = floor.passes(withWork);
+      passes->second = bound.passes(withWork);
     }
     at->second = passes->second;
-    at->second.rest = floor.rest();
+    at->second.rest = bound.rest();
     return at->second;
   }
 
@@ -372,14 +372,14 @@ private:
       own->tie(*other);
     else if (other)
       other->tie(*own);
-    LayerFloor floor(*own, outer, isHead ? Part::Head : Part::Embedding);
-    at->second = floor.passes(withWork);
-    at->second.rest = floor.rest();
+    LayerBound bound(*own, outer, isHead ? Part::Head : Part::Embedding);
+    at->second = bound.passes(withWork);
+    at->second.rest = bound.rest();
     return at->second;
   }
 };
 
-ProgramFloors::ProgramFloors(LayerContext context, int64_t workers)
+ProgramBounds::ProgramBounds(LayerContext context, int64_t workers)
     : state(std::make_unique<State>()) {
   state->context = context;
   state->workers = workers;
@@ -389,10 +389,10 @@ ProgramFloors::ProgramFloors(LayerContext context, int64_t workers)
   state->head = context.step->head();
 }
 
-ProgramFloors::~ProgramFloors() = default;
+ProgramBounds::~ProgramBounds() = default;
 
 std::vector<std::vector<LayerBytes>>
-ProgramFloors::of(const OuterChoice &outer, llvm::ArrayRef<KindPoints> kinds,
+ProgramBounds::of(const OuterChoice &outer, llvm::ArrayRef<KindPoints> kinds,
                   bool withWork) {
   return Asker(*state, outer, kinds, withWork).run();
 }
