@@ -1,0 +1,42 @@
+# Sources that have file-local names which another one of the component has, too:
+# they are compiled alone where others are compiled together (KERF_UNITY).
+set(KERF_COMPILED_ALONE
+  lib/Artifact/Check.cpp
+  lib/Artifact/CheckStages.cpp
+  lib/Artifact/CheckTables.cpp
+  lib/Codegen/EmitReduces.cpp
+  lib/Codegen/EmitRows.cpp
+  lib/Codegen/GpuMachine.cpp
+  lib/Dialect/Kerf/KerfMoEOps.cpp
+  lib/FactorGraph/FactorGraphReduce.cpp
+  lib/Footprint/ProgramWorkspace.cpp
+  lib/Ingest/FormFields.cpp
+  lib/Kernels/Overlap.cpp
+  lib/Kernels/Sketch.cpp
+  lib/Kernels/SketchEpilogues.cpp
+  lib/Layer/LayerBounds.cpp
+  lib/Layer/LayerCost.cpp
+  lib/Layer/LayerTerms.cpp
+  lib/Layer/LayerTogether.cpp
+  lib/Layer/RecomputationPoints.cpp
+  lib/Layer/SolveLayer.cpp
+  lib/Memory/Place.cpp
+  lib/Memory/PlaceProblem.cpp
+  lib/Pipeline/BlameDifference.cpp
+  lib/Pipeline/InspectArtifact.cpp
+  lib/Pipeline/InspectCompare.cpp
+  lib/Pipeline/InspectInterpret.cpp
+  lib/Pipeline/InspectMain.cpp
+  lib/Pipeline/InspectTime.cpp
+  lib/Pipeline/InspectVerify.cpp
+  lib/Pipeline/NewClusterTask.cpp
+  lib/Pipeline/PlanTask.cpp
+  lib/Pipeline/Stages.cpp
+  lib/Plan/VerifySolution.cpp
+  lib/Report/ReportJson.cpp
+  lib/Search/StagesChunks.cpp
+  lib/Stablehlo/FoldingBuilder.cpp
+  lib/Stablehlo/Rows.cpp
+  lib/Stablehlo/Shapes.cpp
+  lib/Step/StepFile.cpp
+  lib/Support/SafetensorsWriter.cpp)
