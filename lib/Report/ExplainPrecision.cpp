@@ -6,10 +6,10 @@
 // Idea: an operand x of such a matmul is cast(x * broadcast(1 / unit(x))), its
 // result is multiplied by the units of both
 // (lib/Precision/QuantizeMatmuls.cpp). From the matmul these chains are
-// followed backward to `unit`, and forward to the matmul with the units.
+// followed backward to `unit`, and forward to the product with the units.
 //
 //   z = einsum(cast(x * f), cast(w * g)), y = z * broadcast(u * v):
-//   both casts and the three matmuls belong to the matmul, and so do the ops
+//   both casts and the three products belong to the matmul, and so do the ops
 //   that make f, g, u and v.
 //
 // Cost: one visit per op and operand.
@@ -38,7 +38,7 @@ static void addFactor(const LayerKind &kind, int value, std::set<int> &ops) {
     addFactor(kind, operand, ops);
 }
 
-/// Adds the cast and the matmul that bring an operand into 8 bits.
+/// Adds the cast and the product that bring an operand into 8 bits.
 static void addOperand(const LayerKind &kind, int value, std::set<int> &ops) {
   int cast = kind.values[value].producer;
   if (cast < 0 || kind.ops[cast].name != "cast" || !ops.insert(cast).second)

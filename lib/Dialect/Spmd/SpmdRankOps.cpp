@@ -333,7 +333,7 @@ static Value summedBy(ReduceOp reduce) {
   return cast ? cast.getX() : reduce.getX();
 }
 
-/// The f32 scalars from outside whose matmul, cast or not, `scale` is.
+/// The f32 scalars from outside whose product, cast or not, `scale` is.
 static void collectScales(Value scale, llvm::SmallVectorImpl<Value> &scales) {
   if (auto cast = scale.getDefiningOp<CastOp>())
     return collectScales(cast.getX(), scales);
