@@ -3,6 +3,7 @@
 # place, elsewhere in a line a minute.
 #   --programs   what users run, without tests, simulator and benchmarks
 # All other arguments are handed to cmake and force a new configuration: .ci/build.sh -DKERF_PCH=ON
+# The first configuration compiles sources together, for a short build; -DKERF_UNITY=OFF is for work on the code.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
@@ -12,7 +13,8 @@ if [[ ${1:-} == --programs ]]; then
   shift
 fi
 
-if [[ ! -f $build/build.ninja || $# -gt 0 ]]; then
+[[ -f $build/build.ninja ]] || set -- -DKERF_UNITY=ON "$@"
+if (($# > 0)); then
   mkdir -p "$build"
   echo "configuring (log: build/configure.log)"
   cmake -S "$root" -B "$build" -G Ninja "$@" >"$build/configure.log" 2>&1 || {

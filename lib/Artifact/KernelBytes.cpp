@@ -16,10 +16,6 @@
 using namespace mlir;
 using namespace kerf;
 
-static int64_t elementsOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
 /// Elements of a value that its readers ask for.
 static int64_t elementsAsked(Value value) {
   int64_t asked = 0;
@@ -28,11 +24,11 @@ static int64_t elementsAsked(Value value) {
     if (isConversion(user) || isView(user, ViewKind::Part, ViewKind::Rename))
       asked += elementsAsked(user->getResult(0));
     else if (gather && gather.getTable() == value)
-      asked += elementsOf(gather.getResult());
+      asked += elementCount(gather.getResult());
     else
-      return elementsOf(value);
+      return elementCount(value);
   }
-  return std::min(asked, elementsOf(value));
+  return std::min(asked, elementCount(value));
 }
 
 /// Elements of the rows that are added to `table`, which the sum replaces; none
@@ -44,7 +40,7 @@ static std::optional<int64_t> elementsAdded(Value result, Value table) {
   for (unsigned i : {0, 1})
     if (auto scatter = add->getOperand(i).getDefiningOp<ScatterAddOp>();
         scatter && add->getOperand(1 - i) == table)
-      return std::min(elementsOf(scatter.getX()), elementsOf(table));
+      return std::min(elementCount(scatter.getX()), elementCount(table));
   return std::nullopt;
 }
 
@@ -53,7 +49,7 @@ int64_t kerf::untouchedBytes(exec::KernelOp kernel) {
   Operation *yield = body.getTerminator();
   llvm::SmallVector<int64_t> left;
   for (BlockArgument argument : body.getArguments())
-    left.push_back(elementsOf(argument) - elementsAsked(argument));
+    left.push_back(elementCount(argument) - elementsAsked(argument));
   int64_t bits = 0;
   auto addLeft = [&](Value value, int64_t elements) {
     auto type = cast<RankedTensorType>(value.getType());
@@ -66,7 +62,7 @@ int64_t kerf::untouchedBytes(exec::KernelOp kernel) {
       continue;
     Value table = body.getArgument(input);
     if (auto added = elementsAdded(sum, table)) {
-      left[input] = elementsOf(table) - *added;
+      left[input] = elementCount(table) - *added;
       addLeft(sum, left[input]);
     }
   }

@@ -44,12 +44,10 @@ static int64_t chunksOfLong(int64_t columns, int64_t lanes) {
   return processors * (mostOfProcessor / atOnce * atOnce);
 }
 
-static int64_t sizeOf(Value value) { return typeOf(value).getNumElements(); }
-
 /// Rows of x for a reduction of the first dimensions, or of all.
 static std::optional<int64_t> leadingRows(ReduceOp op) {
   auto dims = op.getDims();
-  if (dims.empty() || sizeOf(op.getX()) == 0)
+  if (dims.empty() || elementCount(op.getX()) == 0)
     return std::nullopt;
   int64_t rows = 1;
   for (auto [i, dim] : llvm::enumerate(dims)) {
@@ -63,7 +61,7 @@ static std::optional<int64_t> leadingRows(ReduceOp op) {
 /// Is x known only when all of each of its `rows` was read?
 static bool sharesRows(ReduceOp op, int64_t rows) {
   return llvm::any_of(rowReducesOf(op.getX()), [&](ReduceOp inner) {
-    return sizeOf(inner.getResult()) == rows;
+    return elementCount(inner.getResult()) == rows;
   });
 }
 
@@ -77,7 +75,7 @@ static int64_t chunksOnGpu(exec::KernelOp kernel) {
     auto rows = op ? leadingRows(op) : std::nullopt;
     if (!rows || *rows < 2 || !sharesRows(op, *rows))
       continue;
-    int64_t columns = sizeOf(op.getX()) / *rows;
+    int64_t columns = elementCount(op.getX()) / *rows;
     if (!fitsWarp(columns, lanes))
       return chunksOfLong(columns, lanes);
   }
@@ -91,11 +89,11 @@ static std::optional<int64_t> chunkRowsOf(ReduceOp op, int64_t most,
   auto rows = leadingRows(op);
   if (!rows || *rows < 2)
     return std::nullopt;
-  int64_t elements = sizeOf(op.getX()), columns = elements / *rows;
+  int64_t elements = elementCount(op.getX()), columns = elements / *rows;
   auto roundUp = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
   if (columns == 1) {
     bool hasRows = llvm::any_of(rowReducesOf(op.getX()), [](ReduceOp inner) {
-      return sizeOf(inner.getResult()) > 1;
+      return elementCount(inner.getResult()) > 1;
     });
     if (elements < kLargeSum || hasRows)
       return std::nullopt;
@@ -153,7 +151,7 @@ bool kerf::codegen::chunkSums(exec::KernelOp kernel, bool forGpu) {
     auto by = op ? chunkRowsOf(op, most, limits) : std::nullopt;
     if (!by)
       continue;
-    int64_t rows = *leadingRows(op), columns = sizeOf(op.getX()) / rows;
+    int64_t rows = *leadingRows(op), columns = elementCount(op.getX()) / rows;
     int64_t chunks = (rows + *by - 1) / *by;
     OpBuilder builder(op);
     // Partial sums of bf16 are f32: they are stored.

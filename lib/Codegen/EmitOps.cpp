@@ -17,16 +17,10 @@ using namespace kerf::codegen;
 namespace LLVM = mlir::LLVM;
 using Result = std::optional<Element>;
 
-static bool hasLanes(llvm::ArrayRef<Index> at) {
-  return llvm::any_of(at, [](const Index &index) { return index.lane != 0; });
-}
-
 /// An element as wide as the value that was computed for it.
 static Element wrap(Value value) {
   return {value, isa<VectorType>(value.getType())};
 }
-
-static Type elementOf(Value tensor) { return typeOf(tensor).getElementType(); }
 
 //===----------------------------------------------------------------------===//
 // Requests

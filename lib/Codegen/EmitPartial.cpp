@@ -12,8 +12,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::codegen;
 
-static constexpr int64_t kWarp = 32;
-
 /// Columns of the sums; none if they differ.
 static std::optional<int64_t> columnsOfSums(const Part &part,
                                             OperandRange values) {

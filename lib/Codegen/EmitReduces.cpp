@@ -11,12 +11,6 @@ using namespace kerf::codegen;
 
 using Result = std::optional<Element>;
 
-static bool hasLanes(llvm::ArrayRef<Index> at) {
-  return llvm::any_of(at, [](const Index &index) { return index.lane != 0; });
-}
-
-static Type elementOf(Value tensor) { return typeOf(tensor).getElementType(); }
-
 /// `at` of a reduction's result with `inner` in the dimensions it lacks.
 static Indices operandIndices(ReduceOp op, llvm::ArrayRef<Index> at,
                               llvm::ArrayRef<Index> inner) {

@@ -8,8 +8,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::codegen;
 
-static constexpr int64_t kWarp = 32;
-
 //===----------------------------------------------------------------------===//
 // Rows
 //===----------------------------------------------------------------------===//

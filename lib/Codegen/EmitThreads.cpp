@@ -9,7 +9,6 @@ using namespace kerf::codegen;
 namespace LLVM = mlir::LLVM;
 
 /// Threads of a warp, which exchange registers.
-static constexpr int64_t kWarp = 32;
 static constexpr unsigned kGlobalMemory = 1, kSharedMemory = 3;
 static constexpr int64_t kLineBytes = 128; ///< that memory is read by
 

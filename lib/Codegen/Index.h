@@ -13,6 +13,7 @@
 #define KERF_CODEGEN_INDEX_H
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
@@ -44,6 +45,11 @@ struct Index {
 };
 
 using Indices = llvm::SmallVector<Index, 4>;
+
+/// True if one of `at` differs between the lanes of a vector.
+inline bool hasLanes(llvm::ArrayRef<Index> at) {
+  return llvm::any_of(at, [](const Index &index) { return index.lane != 0; });
+}
 
 Index operator+(const Index &a, const Index &b);
 Index operator*(const Index &a, int64_t factor);

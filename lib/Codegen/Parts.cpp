@@ -217,7 +217,7 @@ std::vector<Part> kerf::codegen::partsOf(exec::KernelOp kernel) {
 // GPUs
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t kWarp = 32, kMaxLanes = 8;
+static constexpr int64_t kMaxLanes = 8;
 /// Vectors of a row that a thread can keep in registers.
 static constexpr int64_t kTurns = 4;
 /// Few blocks have a multiprocessor each, or share it with one other.

@@ -16,6 +16,9 @@
 
 namespace kerf::codegen {
 
+/// Threads of a GPU that run in step.
+constexpr int64_t kWarp = 32;
+
 /// Rows of up to this many columns are the work of a GPU's thread.
 constexpr int64_t kShortRow = 16;
 

@@ -35,8 +35,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::codegen;
 
-static int64_t sizeOf(Value value) { return typeOf(value).getNumElements(); }
-
 namespace {
 /// The values to be stored, and questions about what lies between them.
 struct Stored {
@@ -93,21 +91,21 @@ static bool isExpensive(Operation *op) {
 /// A reduction of several elements.
 static bool isSum(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
-    return sizeOf(reduce.getX()) > sizeOf(reduce.getResult());
+    return elementCount(reduce.getX()) > elementCount(reduce.getResult());
   return isCall(op, LibraryCall::Matmul);
 }
 
 /// A sum of so few addends that a thread of a GPU takes them all.
 static bool isShort(Operation *sum) {
   auto reduce = dyn_cast<ReduceOp>(sum);
-  return reduce &&
-         sizeOf(reduce.getX()) <= kShortRow * sizeOf(reduce.getResult());
+  return reduce && elementCount(reduce.getX()) <=
+                       kShortRow * elementCount(reduce.getResult());
 }
 
 bool Stored::takesAgain(Operation *sum, int64_t elements) const {
   constexpr int64_t mostReaders = kShortRow * kShortRow;
   return forGpu && isShort(sum) &&
-         elements <= mostReaders * sizeOf(sum->getResult(0));
+         elements <= mostReaders * elementCount(sum->getResult(0));
 }
 
 /// The sum over the last dimensions that an op is, or null.
@@ -140,11 +138,11 @@ static bool isTrivial(const Stored &stored, Value operand) {
 static bool storeInnerSums(Stored &stored, Value root, int64_t rows,
                            bool takeAgain = false) {
   bool changed = false;
-  int64_t elements = sizeOf(root);
+  int64_t elements = elementCount(root);
   stored.forOperand(root, [&](Operation *op) {
     if (!isSum(op) || (takeAgain && stored.takesAgain(op, elements)))
       return true;
-    int64_t size = sizeOf(op->getResult(0));
+    int64_t size = elementCount(op->getResult(0));
     if (rowSumOf(op) && size == rows)
       return true;
     // Few elements on the way: those instead of the sum.
@@ -162,11 +160,13 @@ static int64_t rowsOfRoot(const Stored &stored, Value root) {
   stored.forCone(root, [&](Operation *op) {
     ReduceOp reduce = rowSumOf(op);
     if (!reduce || !isSum(op) ||
-        sizeOf(root) % std::max<int64_t>(sizeOf(op->getResult(0)), 1) != 0)
+        elementCount(root) %
+                std::max<int64_t>(elementCount(op->getResult(0)), 1) !=
+            0)
       return true;
-    rows = std::max(rows, sizeOf(op->getResult(0)));
-    if (sizeOf(reduce.getX()) == sizeOf(root))
-      own = std::max(own, sizeOf(op->getResult(0)));
+    rows = std::max(rows, elementCount(op->getResult(0)));
+    if (elementCount(reduce.getX()) == elementCount(root))
+      own = std::max(own, elementCount(op->getResult(0)));
     return true;
   });
   return stored.forGpu && own ? own : rows;
@@ -175,8 +175,8 @@ static int64_t rowsOfRoot(const Stored &stored, Value root) {
 /// True for a table that is cheaper to compute where its rows are looked up
 /// than to store: each element is asked for about once, and made of a few.
 static bool isCheapTable(const Stored &stored, GatherOp gather) {
-  bool isCheap =
-      stored.forGpu && sizeOf(gather.getResult()) <= sizeOf(gather.getTable());
+  bool isCheap = stored.forGpu && elementCount(gather.getResult()) <=
+                                      elementCount(gather.getTable());
   stored.forOperand(gather.getTable(), [&](Operation *op) {
     isCheap &= isShapeOrCast(op) || isa<AddOp, SubOp, MulOp>(op);
     return isCheap;
@@ -205,7 +205,7 @@ static bool storeOperands(Stored &stored, Operation *op) {
     for (Value operand : op->getOperands())
       storeIf(!isTrivial(stored, operand), operand);
   } else if (auto topK = dyn_cast<TopKOp>(op)) {
-    int64_t rows = sizeOf(topK.getValues()) / topK.getK();
+    int64_t rows = elementCount(topK.getValues()) / topK.getK();
     changed |= storeInnerSums(stored, topK.getX(), rows);
   } else if (auto partial = dyn_cast<exec::PartialReduceOp>(op)) {
     changed |= storeInnerSums(stored, partial.getX(),
@@ -213,15 +213,16 @@ static bool storeOperands(Stored &stored, Operation *op) {
                                   ? -1
                                   : partial.getRowCount());
   } else if (auto reduce = dyn_cast<ReduceOp>(op); reduce && isSum(op)) {
-    changed |=
-        storeInnerSums(stored, reduce.getX(),
-                       reducesRows(reduce) ? sizeOf(reduce.getResult()) : -1,
-                       /*takeAgain=*/isShort(reduce));
+    changed |= storeInnerSums(
+        stored, reduce.getX(),
+        reducesRows(reduce) ? elementCount(reduce.getResult()) : -1,
+        /*takeAgain=*/isShort(reduce));
   } else if (auto view = viewOf(op); view && view->kind == ViewKind::Repeat) {
     Value x = op->getOperand(0), result = op->getResult(0);
     bool keepsLast = !view->dims.empty() &&
                      view->dims.back() == typeOf(result).getRank() - 1;
-    bool isLarger = sizeOf(x) >= 64 && sizeOf(result) >= 4 * sizeOf(x);
+    bool isLarger =
+        elementCount(x) >= 64 && elementCount(result) >= 4 * elementCount(x);
     bool isCostly = false;
     stored.forOperand(x, [&](Operation *op) {
       isCostly |= isExpensive(op);
@@ -270,15 +271,15 @@ static bool storeSumsUnderRoot(Stored &stored, Value root) {
   int64_t rows = rowsOfRoot(stored, root);
   bool changed = false;
   stored.forCone(root, [&](Operation *op) {
-    if (!isSum(op) || stored.takesAgain(op, sizeOf(root)))
+    if (!isSum(op) || stored.takesAgain(op, elementCount(root)))
       return true;
     ReduceOp reduce = rowSumOf(op);
-    int64_t size = sizeOf(op->getResult(0));
+    int64_t size = elementCount(op->getResult(0));
     bool isRow = reduce && size == rows;
-    if (isRow && (rows > 1 || sizeOf(root) <= 1 ||
-                  sizeOf(reduce.getX()) == sizeOf(root)))
+    if (isRow && (rows > 1 || elementCount(root) <= 1 ||
+                  elementCount(reduce.getX()) == elementCount(root)))
       return true;
-    if (size != sizeOf(root) || isRow)
+    if (size != elementCount(root) || isRow)
       changed |= stored.add(op->getResult(0));
     return false;
   });

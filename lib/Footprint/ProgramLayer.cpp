@@ -17,10 +17,6 @@ using namespace kerf::program_sketch;
 // Where values lie
 //===----------------------------------------------------------------------===//
 
-static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
-static constexpr int kContext = static_cast<int>(InnerAxis::Context);
-static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
-
 static LayerQuery queryOf(const OuterChoice &outer, int kind) {
   LayerQuery query;
   query.key = keyOf(outer, kind);
@@ -119,7 +115,7 @@ static bool isPartial(const States &states) {
 /// Views of what is kept are recomputed, whatever the layout says: as
 /// `kerf-recompute-views` decides.
 bool SketchedLayer::isKept(int value) const {
-  const AxisLayout &tensor = layout.axes[static_cast<int>(InnerAxis::Tensor)];
+  const AxisLayout &tensor = layout.axes[kInnerTensor];
   return !tensor.kept.empty() && tensor.kept[value] >= 0 && !showsKept(value);
 }
 
@@ -215,8 +211,8 @@ double SketchedLayer::summedOver(int value) const {
   if (!sumsBatch(kind, value))
     return 1;
   States states = madeStates(value);
-  double ranks = double(outer.dp) / double(terms.ranks[kExpert]);
-  for (int axis : {kContext, kExpert})
+  double ranks = double(outer.dp) / double(terms.ranks[kInnerExpert]);
+  for (int axis : {kInnerContext, kInnerExpert})
     if (states[axis] == kPending)
       ranks *= double(terms.ranks[axis]);
   return ranks;
@@ -224,8 +220,8 @@ double SketchedLayer::summedOver(int value) const {
 
 /// Ranks that hold a frozen parameter whole where nothing is in pieces.
 double SketchedLayer::copiesOf(const LayerParam &param) const {
-  double ranks = double(outer.dp) * double(terms.ranks[kContext]);
-  return param.expert ? ranks / double(terms.ranks[kExpert]) : ranks;
+  double ranks = double(outer.dp) * double(terms.ranks[kInnerContext]);
+  return param.expert ? ranks / double(terms.ranks[kInnerExpert]) : ranks;
 }
 
 /// Ranks among which the state of a parameter with so many copies is divided:
@@ -233,9 +229,9 @@ double SketchedLayer::copiesOf(const LayerParam &param) const {
 /// experts.
 double SketchedLayer::piecesOver(double copies, bool cutByExperts) const {
   auto ranks = double(outer.shardGroup);
-  double all = double(outer.dp) * double(terms.ranks[kContext]);
+  double all = double(outer.dp) * double(terms.ranks[kInnerContext]);
   if (cutByExperts && ranks < all)
-    ranks = std::max(1.0, ranks / double(terms.ranks[kExpert]));
+    ranks = std::max(1.0, ranks / double(terms.ranks[kInnerExpert]));
   return std::min(copies, ranks);
 }
 
@@ -273,11 +269,11 @@ void SketchedLayer::findParams() {
       param.gradient =
           bytesIn(value, madeStates(value)) / kind.values[value].elementBytes;
       param.copies = summedOver(value);
-      param.isScattered = madeStates(value)[kTensor] == kPending &&
+      param.isScattered = madeStates(value)[kInnerTensor] == kPending &&
                           param.gradient > param.elements;
       if (outer.zero > 0 && param.param->inPieces)
-        param.ranks =
-            piecesOver(param.copies, madeStates(value)[kExpert] != kPending);
+        param.ranks = piecesOver(param.copies,
+                                 madeStates(value)[kInnerExpert] != kPending);
     }
   for (Param &param : params) {
     if (outer.zero >= 3 && !param.param->trainable)

@@ -15,8 +15,6 @@
 using namespace kerf;
 using namespace kerf::program_sketch;
 
-static constexpr int kContext = static_cast<int>(InnerAxis::Context);
-
 Sizes program_sketch::shapeIn(const LayerTerms &terms, int value,
                               llvm::ArrayRef<AxisState> states) {
   const LayerValue &facts = terms.kind.values[value];
@@ -163,9 +161,9 @@ struct PlacedOp {
 } // namespace
 
 double PlacedOp::attention(const Library &library) const {
-  AxisState queries = stateOf(false, 0, kContext);
+  AxisState queries = stateOf(false, 0, kInnerContext);
   const StepModel &step = *terms.context.step;
-  int64_t contexts = terms.ranks[kContext];
+  int64_t contexts = terms.ranks[kInnerContext];
   bool isOrdered = isSplit(queries) && splitDim(queries) == 1 && op.causal &&
                    !step.plainOrder && step.sequence % (2 * contexts) == 0;
   Sizes q = shapeOf(false, 0), k = shapeOf(false, 1), v = shapeOf(false, 2);

@@ -40,8 +40,6 @@ namespace epilogues = kerf::kernels::epilogues;
 // What fits
 //===----------------------------------------------------------------------===//
 
-static Type elementOf(Value value) { return typeOf(value).getElementType(); }
-
 /// The form of a matmul that a library computes, without a batch and with a
 /// dense result; or nothing. Those of 8-bit floats have rules of their own.
 static std::optional<MatmulForm> formOf(Operation *op) {

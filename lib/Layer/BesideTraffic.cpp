@@ -7,9 +7,6 @@
 
 using namespace kerf;
 
-static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
-static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
-
 //===----------------------------------------------------------------------===//
 // Routed tokens
 //===----------------------------------------------------------------------===//
@@ -44,8 +41,8 @@ static void hideRouted(const LayerTerms &terms, const LayerLayout &layout,
   if (!llvm::is_contained(terms.facts.beside, true))
     return;
   auto [forwardSec, backwardSec] = traffic.expertSec;
-  double &forward = point.forward.hiddenSec[kExpert],
-         &backward = point.backward.hiddenSec[kExpert];
+  double &forward = point.forward.hiddenSec[kInnerExpert],
+         &backward = point.backward.hiddenSec[kInnerExpert];
   forward = std::min(forwardSec, besideSec(terms, layout, false, true));
   backward = std::min(backwardSec, besideSec(terms, layout, true, true));
   // What the backward's own ops do not hide runs beside recomputed ones, and
@@ -55,10 +52,10 @@ static void hideRouted(const LayerTerms &terms, const LayerLayout &layout,
                                      traffic.besideAgainSec);
   };
   double again = hiddenBy(true) - backward;
-  point.deferredHiddenSec[kExpert] = hiddenBy(true) - hiddenBy(false);
+  point.deferredHiddenSec[kInnerExpert] = hiddenBy(true) - hiddenBy(false);
   double home = std::min(traffic.homeSec, besideHomeSec(terms, layout));
   backward += home;
-  point.recompute.hiddenSec[kExpert] =
+  point.recompute.hiddenSec[kInnerExpert] =
       again + std::min(traffic.homeSec - home, traffic.homeAgainSec);
 }
 
@@ -79,7 +76,7 @@ public:
   std::vector<Place> places;
 
   BackwardOrder(const LayerTerms &terms, const LayerLayout &layout)
-      : terms(terms), kind(terms.kind), own(layout.axes[kTensor]),
+      : terms(terms), kind(terms.kind), own(layout.axes[kInnerTensor]),
         layout(layout), at(kind.ops.size(), kNowhere),
         madeIn(kind.values.size(), kUnknown) {
     for (auto [op, what] : llvm::enumerate(kind.ops))
@@ -218,7 +215,7 @@ exchangesOf(BackwardOrder &order,
 bool kerf::mayHide(const LayerTerms &terms, int axis, int value,
                    AxisState from) {
   return terms.isOurs && terms.device.target != BackendTarget::Cpu &&
-         axis == kTensor &&
+         axis == kInnerTensor &&
          (from == kPending || terms.kind.values[value].forward);
 }
 
@@ -243,10 +240,10 @@ static void hideConversions(const LayerTerms &terms, const LayerLayout &layout,
            hidden = std::min(sec, order.matmulSec(start, stop)),
            always = std::min(sec, order.matmulSec(start, stop, false));
     // What is deferred hides nothing that is recomputed.
-    (own.what->isAgain ? point.recompute : point.backward).hiddenSec[kTensor] +=
-        own.what->isAgain ? always : hidden;
+    (own.what->isAgain ? point.recompute : point.backward)
+        .hiddenSec[kInnerTensor] += own.what->isAgain ? always : hidden;
     if (!own.what->isAgain)
-      point.deferredHiddenSec[kTensor] += hidden - always;
+      point.deferredHiddenSec[kInnerTensor] += hidden - always;
   }
 }
 

@@ -31,9 +31,7 @@
 
 using namespace kerf;
 
-static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
-static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
-static_assert(kExpert + 1 == kInnerAxes);
+static_assert(kInnerExpert + 1 == kInnerAxes);
 
 LayerBounds::LayerBounds(const LayerContext &context,
                          const OptionFilter &filter,
@@ -94,7 +92,7 @@ LayerQuery LayerBounds::idealQuery(int kind, int axis, Group group) const {
   LayerQuery query;
   query.key.kind = kind;
   query.key.groups[axis] = group;
-  int64_t experts = query.key.groups[static_cast<int>(InnerAxis::Expert)].size;
+  int64_t experts = query.key.groups[kInnerExpert].size;
   query.key.microBatch = std::max<int64_t>(1, context.step->batch / experts);
   query.microBatches = int64_t(1) << 40;
   query.restFree = false;
@@ -139,7 +137,7 @@ double LayerBounds::ideal(Part part, int kind, int axis, Group group,
     return it->second;
   LayerQuery query = idealQuery(kind, axis, group);
   query.commWeight *= shares;
-  if (context.step->batch % query.key.groups[kExpert].size != 0)
+  if (context.step->batch % query.key.groups[kInnerExpert].size != 0)
     return 0;
   LayerKind own = withoutBeside(context.step->kinds[kind], facts[kind]);
   if (part == Part::Rest)
@@ -154,7 +152,7 @@ double LayerBounds::ideal(Part part, int kind, int axis, Group group,
 double kerf::scaleOf(const TableKey &key, int axis) {
   double others = 1;
   // Expert ranks bring sequences of their own.
-  for (int other = 0; other < kExpert; ++other)
+  for (int other = 0; other < kInnerExpert; ++other)
     others *= other == axis ? 1 : double(key.groups[other].size);
   return double(key.microBatch) / others;
 }
@@ -236,7 +234,7 @@ static KeptCurve underPoints(KeptCurve points) {
 KeptCurve LayerBounds::curveOf(int kind, bool travels) const {
   // One sequence, or prices of bytes leave the range of costs; what does not
   // grow with the batch counts nothing.
-  LayerQuery query = idealQuery(kind, kTensor, Group{});
+  LayerQuery query = idealQuery(kind, kInnerTensor, Group{});
   query.key.microBatch = 1;
   LayerKind own = withoutBeside(context.step->kinds[kind], facts[kind]);
   if (travels)
@@ -257,7 +255,7 @@ KeptCurve LayerBounds::curveOf(int kind, bool travels) const {
 }
 
 KeptCurve LayerBounds::kept(const TableKey &key) {
-  bool travels = key.groups[kExpert].size > 1 &&
+  bool travels = key.groups[kInnerExpert].size > 1 &&
                  llvm::is_contained(facts[key.kind].beside, true);
   auto [it, isNew] = curves.try_emplace({key.kind, travels});
   if (isNew)

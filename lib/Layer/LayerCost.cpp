@@ -26,10 +26,6 @@ TimeParts &TimeParts::operator+=(const TimeParts &other) {
   return *this;
 }
 
-static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
-static constexpr int kContext = static_cast<int>(InnerAxis::Context);
-static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
-
 AxisState kerf::keptState(const LayerTerms &terms, const LayerLayout &layout,
                           int value, int axis) {
   AxisState state = layout.axes[axis].kept[value];
@@ -145,9 +141,11 @@ private:
   double apartSec = 0;
 
   bool isRecomputed(int value) const {
-    return layout.axes[kTensor].kept[value] == kRecomputed;
+    return layout.axes[kInnerTensor].kept[value] == kRecomputed;
   }
-  bool isKept(int value) const { return layout.axes[kTensor].kept[value] >= 0; }
+  bool isKept(int value) const {
+    return layout.axes[kInnerTensor].kept[value] >= 0;
+  }
   bool isMadeAgain(const LayerOp &op) const {
     return op.phase == LayerPhase::Forward &&
            llvm::any_of(op.results, [&](int v) { return isRecomputed(v); });
@@ -240,7 +238,7 @@ private:
       note(axis, *exchange, perStep);
     if (auto inner = terms.gatherWithin(from, to, what); inner && account)
       account->push_back({static_cast<InnerAxis>(axis), 0, inner->kind,
-                          inner->bytes, terms.secOf(kTensor, *inner),
+                          inner->bytes, terms.secOf(kInnerTensor, *inner),
                           /*pieceSec=*/0, /*ofExperts=*/false, perStep});
   }
 
@@ -278,17 +276,17 @@ private:
   /// time: sums brought home, and the gradients of these sent out. Router
   /// scores follow the tokens, and their gradients those of the tokens.
   void travelled(const Asked &own, int axis, AxisState from, double sec) {
-    if (own.travels && axis == kExpert &&
+    if (own.travels && axis == kInnerExpert &&
         own.backward != (own.move.from == kPending))
       beside.expertSec[own.backward] += sec;
     int maker = kind.values[own.value].producer;
-    if (own.travels && axis == kExpert && own.backward && from == kPending &&
-        maker >= 0 && facts.bringsHome[maker])
+    if (own.travels && axis == kInnerExpert && own.backward &&
+        from == kPending && maker >= 0 && facts.bringsHome[maker])
       beside.homeSec += sec;
     if (sec > 0 && own.isBackward())
       beside.conversions.push_back(
           {own.value, own.op,
-           own.op < 0 || axis != kTensor ? kNotKept : own.move.to,
+           own.op < 0 || axis != kInnerTensor ? kNotKept : own.move.to,
            own.parts == &point.recompute, mayHide(terms, axis, own.value, from),
            sec});
   }
@@ -525,7 +523,7 @@ private:
     auto [own, more] = addVariant(axis, index, option, again);
     (op.phase == LayerPhase::Forward ? point.forward : point.backward)
         .commSec[axis] += own;
-    if (axis == kExpert && op.phase == LayerPhase::Forward &&
+    if (axis == kInnerExpert && op.phase == LayerPhase::Forward &&
         facts.bringsHome[index])
       beside.expertSec[0] += own;
     if (!again)
@@ -575,10 +573,12 @@ private:
            /*travels=*/true});
   }
 
-  bool restFree(int axis) const { return query.restFree && axis == kTensor; }
+  bool restFree(int axis) const {
+    return query.restFree && axis == kInnerTensor;
+  }
 
   void addGradient(int axis, int value) {
-    if (axis != kTensor || kind.values[value].producer < 0)
+    if (axis != kInnerTensor || kind.values[value].producer < 0)
       return;
     int p = kind.values[value].gradientOf;
     const AxisLayout::Rest &rest = layout.axes[axis].params[p];
@@ -647,9 +647,9 @@ private:
   /// Whether a parameter counts as experts: expert ranks, if there are any,
   /// hold parts of it. What they all hold whole is one more copy, as dense.
   bool isExpert(int p) const {
-    const AxisLayout &axis = layout.axes[kExpert];
+    const AxisLayout &axis = layout.axes[kInnerExpert];
     return kind.params[p].expert &&
-           (!terms.has(kExpert) || axis.params.empty() ||
+           (!terms.has(kInnerExpert) || axis.params.empty() ||
             isSplit(axis.params[p].weight));
   }
 
@@ -657,8 +657,8 @@ private:
   /// all rows that it is a sum of.
   bool isWholeOverContext(int p) const {
     int value = facts.gradients[p];
-    return terms.has(kContext) && value >= 0 &&
-           terms.madeState(value, layout.axes[kContext]) != kPending;
+    return terms.has(kInnerContext) && value >= 0 &&
+           terms.madeState(value, layout.axes[kInnerContext]) != kPending;
   }
 
   void addParams() {
@@ -714,7 +714,7 @@ private:
     result.objective +=
         price * (param.gradientBytes * elements(&AxisLayout::Rest::gradient) +
                  state * elements(&AxisLayout::Rest::optimizer));
-    if (!restFree(kTensor)) {
+    if (!restFree(kInnerTensor)) {
       double excess = gradientExcess(terms, p, layout);
       result.objective += excessPrice(query) * excess;
       (isExpert(p) ? point.expertExcessBytes : point.denseExcessBytes) +=
@@ -726,12 +726,12 @@ private:
     result.objective += terms.context.profile.updateBytes *
                         elements(&AxisLayout::Rest::optimizer) / steps /
                         (device.memoryBytesPerSec * device.efficiency.memory);
-    const AxisLayout::Rest &rest = layout.axes[kTensor].params[p];
+    const AxisLayout::Rest &rest = layout.axes[kInnerTensor].params[p];
     double whole =
-        terms.paramElements(p, layout, kTensor, &AxisLayout::Rest::weight);
+        terms.paramElements(p, layout, kInnerTensor, &AxisLayout::Rest::weight);
     auto move = [&](AxisState from, AxisState to, double bytes) {
-      note(kTensor, from, to, bytes, true);
-      point.tensorSyncSec += terms.convertSec(kTensor, from, to, bytes);
+      note(kInnerTensor, from, to, bytes, true);
+      point.tensorSyncSec += terms.convertSec(kInnerTensor, from, to, bytes);
     };
     move(rest.gradient, rest.optimizer, param.gradientBytes * whole);
     move(rest.optimizer, rest.weight, param.weightBytes * whole);

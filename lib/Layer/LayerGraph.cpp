@@ -162,9 +162,7 @@ private:
   // Parameters
   //===--------------------------------------------------------------------===//
 
-  bool restFree() const {
-    return query.restFree && axis() == static_cast<int>(InnerAxis::Tensor);
-  }
+  bool restFree() const { return query.restFree && axis() == kInnerTensor; }
 
   void addParams() {
     size_t count = kind.params.size();
@@ -257,7 +255,7 @@ private:
       addExcess(p, value);
     // Outside the tensor axis replicas of state are the outer search's
     // business.
-    if (!apart && axis() != static_cast<int>(InnerAxis::Tensor))
+    if (!apart && axis() != kInnerTensor)
       return;
     double bytes =
         traffic * param.gradientBytes *
@@ -274,8 +272,7 @@ private:
   /// The price of a gradient that lies in larger parts than its weight.
   void addExcess(int p, int value) {
     const StateVariable &weight = out.weights[p];
-    bool matters = axis() == static_cast<int>(InnerAxis::Tensor) ||
-                   weight.states.size() > 1;
+    bool matters = axis() == kInnerTensor || weight.states.size() > 1;
     if (!kind.params[p].trainable || !matters)
       return;
     double price = excessPrice(query);

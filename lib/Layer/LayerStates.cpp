@@ -43,10 +43,6 @@ TiedCuts kerf::tiedCuts(const LayerKind &firstKind, const LayerLayout &first,
   return {};
 }
 
-static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
-static constexpr int kContext = static_cast<int>(InnerAxis::Context);
-static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
-
 /// Whether some op that reads a parameter has a factor of that index in it
 /// which `ranks` divide.
 static bool isCutBy(const LayerKind &kind, int param, IndexClass index,
@@ -73,8 +69,8 @@ std::vector<double> LayerBounds::weightsOf(const TableKey &key,
   for (auto [number, param] : llvm::enumerate(kind.params)) {
     double left = param.shared ? 0 : param.expert ? part : 1;
     int own = static_cast<int>(number);
-    for (auto [axis, index] : {std::pair(kExpert, IndexClass::Expert),
-                               std::pair(kContext, IndexClass::Sequence)})
+    for (auto [axis, index] : {std::pair(kInnerExpert, IndexClass::Expert),
+                               std::pair(kInnerContext, IndexClass::Sequence)})
       if (isCutBy(kind, own, index, key.groups[axis].size))
         left /= double(key.groups[axis].size);
     weights.push_back(left);
@@ -194,20 +190,20 @@ double LayerBounds::valueAt(llvm::ArrayRef<Line> lines, double price) {
 /// charged.
 const std::vector<LayerBounds::Line> &
 LayerBounds::tensorLines(const TableKey &key, int shares, double part) {
-  Group group = key.groups[kTensor];
+  Group group = key.groups[kInnerTensor];
   std::vector<double> weights = weightsOf(key, part);
   auto [it, isNew] = tensors.try_emplace(
       {{key.kind, group.size, group.stride, shares}, weights});
   if (isNew)
-    it->second =
-        linesOf(kTensor, group, weighted(key.kind, weights), key.kind, shares);
+    it->second = linesOf(kInnerTensor, group, weighted(key.kind, weights),
+                         key.kind, shares);
   return it->second;
 }
 
 /// Lines of the expert axis alone under prices of an expert's element.
 const std::vector<LayerBounds::Line> &
 LayerBounds::expertLines(const TableKey &key, int shares) {
-  Group group = key.groups[kExpert];
+  Group group = key.groups[kInnerExpert];
   auto [it, isNew] =
       experts.try_emplace({key.kind, group.size, group.stride, shares});
   if (isNew && context.step->batch % group.size == 0) {
@@ -216,7 +212,7 @@ LayerBounds::expertLines(const TableKey &key, int shares) {
       param.weightBytes = param.expert && !param.shared ? 1 : 0;
       param.masterBytes = param.gradientBytes = param.stateBytes = 0;
     }
-    it->second = linesOf(kExpert, group, kind, key.kind, shares);
+    it->second = linesOf(kInnerExpert, group, kind, key.kind, shares);
   }
   return it->second;
 }
@@ -224,13 +220,14 @@ LayerBounds::expertLines(const TableKey &key, int shares) {
 /// What the context axis takes at least when all axes add up; per sequence as
 /// lines of the tensor axis.
 double LayerBounds::contextSec(const TableKey &key) {
-  if (key.groups[kContext].size == 1)
+  if (key.groups[kInnerContext].size == 1)
     return 0;
   auto shares = static_cast<int>(axesOf(key).size());
   TableKey sequence = key;
-  sequence.microBatch = key.groups[kContext].size;
-  return scaleOf(sequence, kContext) *
-         ideal(Part::All, key.kind, kContext, key.groups[kContext], shares);
+  sequence.microBatch = key.groups[kInnerContext].size;
+  return scaleOf(sequence, kInnerContext) *
+         ideal(Part::All, key.kind, kInnerContext, key.groups[kInnerContext],
+               shares);
 }
 
 /// Lines of all axes together, per sequence as those of the tensor axis. What
@@ -240,11 +237,11 @@ std::vector<LayerBounds::Line> LayerBounds::together(const TableKey &key,
                                                      const State &state) {
   llvm::SmallVector<int, 3> axes = axesOf(key);
   auto shares = static_cast<int>(axes.size());
-  bool cutsTensor = key.groups[kTensor].size > 1;
-  bool cutsExperts = key.groups[kExpert].size > 1;
+  bool cutsTensor = key.groups[kInnerTensor].size > 1;
+  bool cutsExperts = key.groups[kInnerExpert].size > 1;
   double part = !cutsExperts ? 0 : cutsTensor ? 0.5 : 1;
   TableKey sequence = key;
-  sequence.microBatch = key.groups[kContext].size;
+  sequence.microBatch = key.groups[kInnerContext].size;
   std::vector<Line> own, other;
   if (cutsTensor)
     own = tensorLines(key, shares, 1 - part);
@@ -252,8 +249,8 @@ std::vector<LayerBounds::Line> LayerBounds::together(const TableKey &key,
     other = expertLines(key, shares);
   // A second of the expert axis alone is at least 1/tp of one here, and of an
   // element a rank holds at least 1/(tp cp).
-  double scale = scaleOf(sequence, kExpert);
-  double each = part / double(key.groups[kContext].size);
+  double scale = scaleOf(sequence, kInnerExpert);
+  double each = part / double(key.groups[kInnerContext].size);
   double fixed = contextSec(key);
   std::vector<double> prices;
   for (const Line &line : own)
@@ -310,22 +307,22 @@ highest(llvm::ArrayRef<Line> lines, double fewest) {
 
 LayerBounds::State &LayerBounds::stateOf(const TableKey &key, bool priced) {
   const auto &[groups, kind] = std::tie(key.groups, key.kind);
-  auto [it, isNew] =
-      states.try_emplace({kind, groups[kTensor].size, groups[kTensor].stride,
-                          groups[kContext].size, groups[kContext].stride,
-                          groups[kExpert].size, groups[kExpert].stride});
+  auto [it, isNew] = states.try_emplace(
+      {kind, groups[kInnerTensor].size, groups[kInnerTensor].stride,
+       groups[kInnerContext].size, groups[kInnerContext].stride,
+       groups[kInnerExpert].size, groups[kInnerExpert].stride});
   State &state = it->second;
   if (!isNew)
     return state;
   const LayerKind &own = context.step->kinds[kind];
   for (auto [param, weight] : llvm::zip_equal(own.params, weightsOf(key, 1)))
     (param.expert ? state.expertElements : state.denseElements) +=
-        param.elements * weight / double(groups[kTensor].size);
+        param.elements * weight / double(groups[kInnerTensor].size);
   if (!priced || own.params.empty())
     return state;
-  if (groups[kTensor].size > 1)
+  if (groups[kInnerTensor].size > 1)
     state.lines = tensorLines(key, 1, 1);
-  bool alone = axesOf(key).size() < 2 && groups[kExpert].size == 1;
+  bool alone = axesOf(key).size() < 2 && groups[kInnerExpert].size == 1;
   if (!alone)
     llvm::append_range(state.lines, together(key, state));
   return state;
@@ -334,7 +331,7 @@ LayerBounds::State &LayerBounds::stateOf(const TableKey &key, bool priced) {
 StateBound LayerBounds::parameters(const TableKey &key, bool priced) {
   const State &state = stateOf(key, priced);
   StateBound least{state.denseElements, state.expertElements, {}};
-  double scale = kBestRate * scaleOf(key, kTensor);
+  double scale = kBestRate * scaleOf(key, kInnerTensor);
   llvm::SmallVector<Line, 16> lines = {{0, seconds(key)}};
   for (const Line &line : state.lines)
     lines.push_back({line.price * scale, line.value * scale});

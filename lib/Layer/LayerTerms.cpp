@@ -11,9 +11,6 @@
 
 using namespace kerf;
 
-static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
-static constexpr int kContext = static_cast<int>(InnerAxis::Context);
-
 llvm::StringRef kerf::axisName(InnerAxis axis) {
   switch (axis) {
   case InnerAxis::Tensor:
@@ -145,7 +142,8 @@ static bool has(const TensorFactors &dims, unsigned factor) {
 }
 
 /// The product of two tensors as batch x m x n x k, from who has which factor.
-static MatmulShape shapeOf(const LayerOp &op, llvm::ArrayRef<double> sizes) {
+static MatmulShape matmulShapeOf(const LayerOp &op,
+                                 llvm::ArrayRef<double> sizes) {
   MatmulShape shape;
   for (unsigned f = 0; f < op.factors.size(); ++f) {
     bool lhs = has(op.operandFactors[0], f);
@@ -167,7 +165,7 @@ static MatmulShape shapeOf(const LayerOp &op, llvm::ArrayRef<double> sizes) {
 /// owners are in the op's map.
 static MatmulShape groupedShapeOf(const LayerOp &op,
                                   llvm::ArrayRef<double> sizes) {
-  MatmulShape shape = shapeOf(op, sizes);
+  MatmulShape shape = matmulShapeOf(op, sizes);
   shape.isGrouped = true;
   for (unsigned owner : op.maps[0].to)
     shape.batch *= sizes[owner];
@@ -270,8 +268,7 @@ std::vector<int64_t> LayerTerms::attentionAttrs(const LayerOp &op,
 /// context ranks are taken to cut it.
 bool LayerTerms::isOwnAttention(const LayerOp &op, llvm::ArrayRef<int64_t> cuts,
                                 bool byKind) const {
-  int64_t contexts = std::max(ranks[static_cast<int>(InnerAxis::Context)],
-                              sequenceRanks(op, cuts));
+  int64_t contexts = std::max(ranks[kInnerContext], sequenceRanks(op, cuts));
   auto isOwn =
       byKind ? kerf_cuda_attention_is_own_kind : kerf_cuda_attention_is_own;
   return device.target == BackendTarget::Cuda &&
@@ -305,7 +302,7 @@ double LayerTerms::matmulSecOf(int index, llvm::ArrayRef<int64_t> cuts) const {
     sizes.push_back(double(op.factors[f].factor.size) / double(cuts[f]));
   }
   MatmulShape shape =
-      op.isGrouped() ? groupedShapeOf(op, sizes) : shapeOf(op, sizes);
+      op.isGrouped() ? groupedShapeOf(op, sizes) : matmulShapeOf(op, sizes);
   double &rest = op.isGrouped() ? groupedRows(op, shape) : shape.batch;
   rest *= flops / shape.flops();
   double width = kind.values[op.operands[0]].elementBytes;
@@ -648,9 +645,9 @@ double LayerTerms::heldBytesOf(int value, const LayerLayout &layout, int except,
 }
 
 int LayerTerms::cutDim(int value, const LayerLayout &layout) const {
-  if (!has(kTensor) || layout.axes[kTensor].ops.empty())
+  if (!has(kInnerTensor) || layout.axes[kInnerTensor].ops.empty())
     return -1;
-  const AxisLayout &own = layout.axes[kTensor];
+  const AxisLayout &own = layout.axes[kInnerTensor];
   AxisState made = madeState(value, own);
   for (const auto &readers :
        {facts.forwardReaders[value], facts.backwardReaders[value]})
@@ -667,7 +664,7 @@ Moving LayerTerms::movingOf(int value, const LayerLayout &layout,
   Moving what(isOurs ? heldBytesOf(value, layout, except, /*kept=*/false)
                      : bytesOf(value, layout, except));
   const LayerValue &facts = kind.values[value];
-  if (except == kContext)
+  if (except == kInnerContext)
     what.cutWithin = cutDim(value, layout);
   double outside = 1;
   for (size_t d = 0; packs && d < facts.shape.size(); ++d) {
@@ -713,7 +710,7 @@ std::optional<Exchange> LayerTerms::gatherWithin(AxisState from, AxisState to,
   if (what.cutWithin < 0 || isCut(from) == isCut(to))
     return std::nullopt;
   return Exchange{CollectiveKind::AllGather,
-                  what.bytes * double(ranks[kTensor])};
+                  what.bytes * double(ranks[kInnerTensor])};
 }
 
 double LayerTerms::secOf(int axis, const Exchange &exchange) const {
@@ -765,7 +762,7 @@ double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
   auto exchange = convertBy(axis, from, to, what);
   double sec = exchange ? secOf(axis, *exchange) : 0;
   if (auto inner = gatherWithin(from, to, what))
-    sec += secOf(kTensor, *inner);
+    sec += secOf(kInnerTensor, *inner);
   return sec;
 }
 

@@ -20,9 +20,6 @@
 
 using namespace kerf;
 
-static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
-static constexpr int kContext = static_cast<int>(InnerAxis::Context);
-
 namespace {
 class Together {
 public:
@@ -52,7 +49,9 @@ private:
   /// The order of cuts within a dimension, the outer ones first: of several
   /// index classes in it the outer one's, then by axis (`PlanWriter::cut`).
   static std::pair<int64_t, int> depthOf(AxisState state, int axis) {
-    return {splitOuter(state), axis == kContext ? 0 : axis == kTensor ? 1 : 2};
+    return {splitOuter(state), axis == kInnerContext  ? 0
+                               : axis == kInnerTensor ? 1
+                                                      : 2};
   }
 
   /// The bytes of an axis' turn: others have moved already or not yet.

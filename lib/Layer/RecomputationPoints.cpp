@@ -23,7 +23,6 @@ using namespace kerf;
 
 namespace {
 
-constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
 constexpr size_t kMostPoints = 12;
 /// Sort of these graphs, after those of the axes.
 constexpr int kOrders = kInnerAxes;
@@ -235,14 +234,14 @@ private:
 
   Point pointOf(llvm::ArrayRef<int> states) const {
     LayerLayout own = layout;
-    std::vector<AxisState> &kept = own.axes[kTensor].kept;
+    std::vector<AxisState> &kept = own.axes[kInnerTensor].kept;
     for (size_t v = 0; v < kept.size() && !states.empty(); ++v) {
       if (variables[v] < 0)
         continue;
       int state = states[variables[v]];
       kept[v] = state == Dropped ? kNotKept
                 : state == Again ? kRecomputed
-                                 : keptState(terms, layout, v, kTensor);
+                                 : keptState(terms, layout, v, kInnerTensor);
     }
     LayerCost cost = sumCosts(terms, own);
     cost.point.recomputed = inWords(own);
@@ -257,7 +256,7 @@ private:
       if (op.phase != LayerPhase::Forward || op.view)
         continue;
       bool again = llvm::any_of(op.results, [&](int v) {
-        return own.axes[kTensor].kept[v] == kRecomputed;
+        return own.axes[kInnerTensor].kept[v] == kRecomputed;
       });
       bool isOutput = llvm::is_contained(op.results, kind.output);
       any |= again;

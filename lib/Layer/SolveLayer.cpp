@@ -12,7 +12,6 @@
 
 using namespace kerf;
 
-static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
 static constexpr int kRounds = 3;
 
 /// Solves one axis and puts it into the layout; false where nothing is
@@ -46,7 +45,7 @@ static llvm::SmallVector<int, kInnerAxes> axesOf(const LayerTerms &terms) {
   for (InnerAxis axis : {InnerAxis::Expert, InnerAxis::Context})
     if (terms.has(static_cast<int>(axis)))
       order.push_back(static_cast<int>(axis));
-  order.push_back(kTensor);
+  order.push_back(kInnerTensor);
   return order;
 }
 
@@ -95,7 +94,7 @@ static LayerSolution solveAtOnce(const LayerTerms &terms, int first, int second,
     return found;
   found.layout = pair.decode(best.states);
   // What is kept is read off the tensor axis, with ranks or without.
-  if (!terms.has(kTensor) && !solveAxis(terms, kTensor, found))
+  if (!terms.has(kInnerTensor) && !solveAxis(terms, kInnerTensor, found))
     return {};
   found.cost = sumCosts(terms, found.layout);
   found.picoseconds = best.cost;

@@ -3,6 +3,7 @@
 #include "ArenaRoom.h"
 #include "CheckTwin.h"
 #include "CompilerOptions.h"
+#include "Fail.h"
 #include "Survivors.h"
 #include "WriteArtifact.h"
 
@@ -14,7 +15,6 @@
 #include "kerf/Report/Explain.h"
 #include "kerf/Report/Report.h"
 #include "kerf/Support/Input.h"
-#include "kerf/Support/Output.h"
 #include "kerf/Support/Version.h"
 
 #include "llvm/Support/CommandLine.h"
@@ -50,11 +50,6 @@ and what it leaves open is searched.
 Exit status: 0 done; 1 the input or the configuration is wrong, and nothing was
 written; 128 or more when the program was killed.
 )";
-
-static int fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << '\n';
-  return 1;
-}
 
 static std::string knownStages() {
   std::string names;
@@ -165,12 +160,6 @@ static LogicalResult checkSolution(ModuleOp module, Job &job) {
   std::shared_ptr<Solution> solution = std::move(job.solution);
   return solution ? verifySolution(*module.getOps<ModelOp>().begin(), *solution)
                   : success();
-}
-
-static bool hasExperts(ModelOp model) {
-  return model.getBody()
-      .walk([](AssignSlotsOp) { return WalkResult::interrupt(); })
-      .wasInterrupted();
 }
 
 /// Gives the plans of a module the room that the command line asks for.

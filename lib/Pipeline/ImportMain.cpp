@@ -205,7 +205,7 @@ struct CommandLine {
 };
 } // namespace
 
-static int fail(const llvm::Twine &message) {
+static int failImport(const llvm::Twine &message) {
   llvm::WithColor::error(llvm::errs(), "kerf-import") << message << '\n';
   return 1;
 }
@@ -214,7 +214,7 @@ static int write(llvm::StringRef path,
                  llvm::function_ref<void(llvm::raw_ostream &)> writer) {
   std::string error;
   if (failed(writeFileAtomically(path, writer, error)))
-    return fail("cannot write '" + path + "': " + error);
+    return failImport("cannot write '" + path + "': " + error);
   return 0;
 }
 
@@ -223,9 +223,9 @@ static int readSize(const cl::opt<std::string> &option, int64_t &value) {
   llvm::StringRef text = option.getValue();
   std::optional<int64_t> number = readWhole(text);
   if (!number)
-    return fail("expected '" + option.ArgStr +
-                "' as a whole number such as 512 or 8Ki (8192), found '" +
-                text + "'");
+    return failImport("expected '" + option.ArgStr +
+                      "' as a whole number such as 512 or 8Ki (8192), found '" +
+                      text + "'");
   value = *number;
   llvm::StringRef digits = text.rtrim("kK");
   std::optional<int64_t> binary = readWhole((digits + "Ki").str());
@@ -240,7 +240,7 @@ static int readSize(const cl::opt<std::string> &option, int64_t &value) {
 static mlir::LogicalResult printWithoutLocation(mlir::Diagnostic &diagnostic) {
   if (!llvm::isa<mlir::UnknownLoc>(diagnostic.getLocation()))
     return mlir::failure();
-  fail(diagnostic.str());
+  failImport(diagnostic.str());
   for (mlir::Diagnostic &note : diagnostic.getNotes())
     llvm::WithColor::note(llvm::errs(), "kerf-import") << note.str() << '\n';
   return mlir::success();
@@ -304,11 +304,7 @@ template <typename... Rules> static bool hasRule(ModelOp model) {
          });
 }
 
-static bool hasExperts(ModelOp model) {
-  return model.getBody()
-      .walk([](AssignSlotsOp) { return mlir::WalkResult::interrupt(); })
-      .wasInterrupted();
-}
+static bool routesTokens(ModelOp model) { return hasExperts(model); }
 
 /// True if a weight is those of several layers.
 static bool hasFusedProjections(ModelOp model) {
@@ -338,8 +334,8 @@ static constexpr struct {
     {"momentum", hasRule<SGDAttr, MuonAttr>, "no parameter has sgd or muon"},
     {"muon-rate", hasRule<MuonAttr>, "no parameter has muon"},
     {"state-block", hasRule<AdamW8bitAttr>, "no parameter has adamw_8bit"},
-    {"capacity-factor", hasExperts, "the model has no experts"},
-    {"aux-loss", hasExperts, "the model has no experts",
+    {"capacity-factor", routesTokens, "the model has no experts"},
+    {"aux-loss", routesTokens, "the model has no experts",
      [](const ImportOptions &options) {
        return options.auxLoss == "none" || options.auxLoss == "config";
      }},
@@ -358,7 +354,8 @@ static int checkUse(mlir::ModuleOp module, const ImportOptions &options) {
         cl::getRegisteredOptions().lookup(name)->getNumOccurrences() > 0;
     if (isGiven && llvm::none_of(module.getOps<ModelOp>(), isUsed) &&
         !(isHarmless && isHarmless(options)))
-      return fail("'--" + name + "' has no effect: " + why + "; leave it out");
+      return failImport("'--" + name + "' has no effect: " + why +
+                        "; leave it out");
   }
   return 0;
 }
@@ -390,11 +387,12 @@ static int checkGraphOptions(CommandLine &options, bool isFunction) {
       continue;
     if (name == "inputs" || name == "params") {
       if (!isFunction)
-        return fail("--" + name + " is for functions of JAX");
+        return failImport("--" + name + " is for functions of JAX");
       continue;
     }
     if (!isFunction || !llvm::is_contained(optimizers, name))
-      return fail("--" + name + " is for configs: a graph says it itself");
+      return failImport("--" + name +
+                        " is for configs: a graph says it itself");
   }
   return 0;
 }
@@ -432,20 +430,21 @@ static int runImport(CommandLine &options) {
   std::string path = configOf(options.input.getValue());
   auto buffer = readFileOrStdin(path);
   if (!buffer)
-    return fail("cannot read '" + path + "': " + toString(buffer.takeError()));
+    return failImport("cannot read '" + path +
+                      "': " + toString(buffer.takeError()));
   std::string name = path == "-" ? "<stdin>" : path;
   llvm::StringRef text = (*buffer)->getBuffer();
   if (isGraph(path, text))
     return runGraph(options, std::move(*buffer), path);
   if (options.plain || options.flat || options.debug)
-    return fail("--plain, --flat and --debug are for graphs");
+    return failImport("--plain, --flat and --debug are for graphs");
   if (!options.inputs.empty() || !options.params.empty())
-    return fail("--inputs and --params are for functions of JAX");
+    return failImport("--inputs and --params are for functions of JAX");
   for (const cl::Option *option :
        {static_cast<const cl::Option *>(&options.batch),
         static_cast<const cl::Option *>(&options.seq)})
     if (!option->getNumOccurrences())
-      return fail("expected --" + option->ArgStr + ", see --help");
+      return failImport("expected --" + option->ArgStr + ", see --help");
   if (readSize(options.batch, options.values.batch) ||
       readSize(options.seq, options.values.seq))
     return 1;
@@ -479,8 +478,8 @@ static int listFields(const CommandLine &options) {
   std::string text;
   llvm::raw_string_ostream os(text);
   if (!printFields(options.listFields, os))
-    return fail("unknown family '" + llvm::Twine(options.listFields) +
-                "', expected one of " + listFamilies());
+    return failImport("unknown family '" + llvm::Twine(options.listFields) +
+                      "', expected one of " + listFamilies());
   return write(options.output,
                [&](llvm::raw_ostream &stream) { stream << text; });
 }
@@ -503,7 +502,7 @@ static int readLora(CommandLine &options) {
       {"lora-dropout", options.loraDropout.getNumOccurrences()}};
   for (auto [name, count] : others)
     if (count)
-      return fail("expected --lora-rank with --" + name);
+      return failImport("expected --lora-rank with --" + name);
   return 0;
 }
 
@@ -515,11 +514,11 @@ int kerf::importMain(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv, overview());
   std::string unknown;
   if (!enableLogs(options.log, unknown))
-    return fail(unknown);
+    return failImport(unknown);
   if (options.listFields.getNumOccurrences())
     return listFields(options);
   if (!options.input.getNumOccurrences())
-    return fail("expected the path of a config or a graph, see --help");
+    return failImport("expected the path of a config or a graph, see --help");
   options.values.groups.assign(options.groups.begin(), options.groups.end());
   if (options.beta2.getNumOccurrences())
     options.values.beta2 = options.beta2.getValue();

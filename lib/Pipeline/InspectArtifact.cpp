@@ -1,5 +1,6 @@
 //===- InspectArtifact.cpp - kerf-inspect on compiled files ---------------===//
 
+#include "Fail.h"
 #include "Inspect.h"
 
 #include "kerf/Artifact/Dump.h"
@@ -8,15 +9,9 @@
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
-
-static int fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << '\n';
-  return 1;
-}
 
 std::optional<int> kerf::inspectArtifact(llvm::StringRef command,
                                          llvm::StringRef path) {

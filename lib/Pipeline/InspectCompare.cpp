@@ -9,13 +9,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompareOps.h"
+#include "Fail.h"
 #include "Inspect.h"
 
 #include "kerf/Support/Input.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
@@ -261,11 +261,6 @@ static std::string stepsText(llvm::ArrayRef<int64_t> steps) {
   for (int64_t step : steps)
     text += " " + std::to_string(step);
   return text;
-}
-
-static int fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << '\n';
-  return 1;
 }
 
 /// Rows that both have, the one that moves the step most first; the step itself

@@ -1,5 +1,6 @@
 //===- InspectInterpret.cpp - run models in the interpreter ---------------===//
 
+#include "Fail.h"
 #include "Inspect.h"
 
 #include "kerf/Dialect/Kerf/Title.h"
@@ -7,7 +8,6 @@
 #include "kerf/Support/Safetensors.h"
 
 #include "llvm/Support/Format.h"
-#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <functional>
@@ -16,11 +16,6 @@
 using namespace mlir;
 using namespace kerf;
 using safetensors::File;
-
-static LogicalResult fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << '\n';
-  return failure();
-}
 
 static FailureOr<File> openFile(llvm::StringRef path) {
   std::string error;

@@ -1,5 +1,6 @@
 //===- InspectMain.cpp - kerf-inspect -------------------------------------===//
 
+#include "Fail.h"
 #include "Inspect.h"
 
 #include "kerf/Dialect/Spmd/Spmd.h"
@@ -10,7 +11,6 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/WithColor.h"
 
 #include <cmath>
 
@@ -119,11 +119,6 @@ struct CommandLine {
       cl::value_desc("file"), cl::cat(category)};
 };
 } // namespace
-
-static int fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << '\n';
-  return 1;
-}
 
 /// What is wrong with a number of the command line; a check with it would be
 /// none.

@@ -1,25 +1,19 @@
 //===- InspectTime.cpp - kerf-inspect time --------------------------------===//
 
+#include "Fail.h"
 #include "Inspect.h"
 
 #include "kerf/Plan/SolvePlan.h"
 #include "kerf/ProgramTime/ProgramTime.h"
 #include "kerf/Report/MachineCheck.h"
 #include "kerf/Support/Input.h"
-#include "kerf/Support/Output.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
-
-static int fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << '\n';
-  return 1;
-}
 
 /// Reads a compiled file, or says why not.
 static std::string readProgram(llvm::StringRef path, ArtifactData &data) {
@@ -67,13 +61,9 @@ int kerf::inspectTime(llvm::StringRef path, const InspectOptions &options) {
   auto time = timeFile(path, options, !options.trace.empty(), data, machine);
   if (!time)
     return 1;
-  std::string error;
   if (!options.trace.empty() &&
-      failed(writeFileAtomically(
-          options.trace,
-          [&](llvm::raw_ostream &os) { os << traceOf(time->timeline); },
-          error)))
-    return fail("cannot write '" + options.trace + "': " + error);
+      failed(writeText(options.trace, traceOf(time->timeline))))
+    return 1;
   llvm::outs() << (options.json ? printJson(data, *time)
                                 : printText(data, machine, *time));
   return 0;

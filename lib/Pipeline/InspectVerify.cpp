@@ -1,20 +1,15 @@
 //===- InspectVerify.cpp - the programs of all ranks against the model ----===//
 
+#include "Fail.h"
 #include "Inspect.h"
 
 #include "kerf/Interpreter/CompareTraining.h"
 
 #include "llvm/Support/Format.h"
-#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace kerf;
-
-static LogicalResult fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << '\n';
-  return failure();
-}
 
 static std::string count(size_t number, llvm::StringRef what) {
   return (llvm::Twine(number) + " " + what + (number == 1 ? "" : "s")).str();

@@ -1,13 +1,13 @@
 #include "NewClusterTask.h"
 
+#include "Fail.h"
+
 #include "kerf/Machine/Machine.h"
 #include "kerf/Machine/NewCluster.h"
-#include "kerf/Support/Output.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Process.h"
-#include "llvm/Support/WithColor.h"
 
 #include <iostream>
 
@@ -36,11 +36,6 @@ NewClusterOptions::NewClusterOptions(cl::OptionCategory &category)
               cl::value_desc("number"), cl::cat(category)),
       nodes("nodes", cl::desc("With --new-cluster: computers"),
             cl::value_desc("number"), cl::cat(category)) {}
-
-static int fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << '\n';
-  return 1;
-}
 
 std::string kerf::checkNewCluster(const NewClusterOptions &options) {
   if (options.wanted)
@@ -141,9 +136,8 @@ int kerf::writeNewCluster(const NewClusterOptions &options,
     return fail(error);
   if (int status = checkText(*text))
     return status;
-  if (failed(writeFileAtomically(
-          output, [&](llvm::raw_ostream &os) { os << *text; }, error)))
-    return fail("cannot write '" + output + "': " + error);
+  if (failed(writeText(output, *text)))
+    return 1;
   if (output != "-")
     llvm::outs() << "wrote '" << output
                  << "': " << figures.nodes * figures.perNode

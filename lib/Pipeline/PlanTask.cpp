@@ -1,5 +1,7 @@
 #include "PlanTask.h"
 
+#include "Fail.h"
+
 #include "kerf/Machine/Shipped.h"
 #include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Report/Report.h"
@@ -9,12 +11,10 @@
 #include "kerf/Support/Counts.h"
 #include "kerf/Support/Gpus.h"
 #include "kerf/Support/Input.h"
-#include "kerf/Support/Output.h"
 #include "kerf/Support/Quantities.h"
 #include "kerf/Support/Schedules.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/WithColor.h"
 
 #include <cmath>
 
@@ -128,11 +128,6 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
                    "doubled when there are more than 16), "
                    "8..1024x2 or 8..64+8"),
           cl::value_desc("devices=RANGE"), cl::cat(category)) {}
-
-static LogicalResult fail(const llvm::Twine &message) {
-  llvm::WithColor::error() << message << '\n';
-  return failure();
-}
 
 /// The first option in use that means nothing without a cluster.
 static std::string needsCluster(const PlanOptions &options) {
@@ -370,13 +365,9 @@ FailureOr<std::unique_ptr<Solution>> kerf::solveTask(const PlanInput &input,
   return solveInput(input, request);
 }
 
-static LogicalResult writeText(llvm::StringRef path, llvm::StringRef text) {
-  std::string error;
-  if (path.empty() ||
-      succeeded(writeFileAtomically(
-          path, [&](llvm::raw_ostream &os) { os << text; }, error)))
-    return success();
-  return fail("cannot write '" + path + "': " + error);
+/// Writes a file that may not be asked for.
+static LogicalResult writeAsked(llvm::StringRef path, llvm::StringRef text) {
+  return path.empty() ? success() : writeText(path, text);
 }
 
 /// A plan of a file on a copy of the step, costed.
@@ -450,7 +441,7 @@ static void printScreen(const PlanTask &task, const Explanation &explanation) {
     llvm::outs() << printText(explanation, color);
 }
 
-static bool hasExperts(const StepModel &step) {
+static bool routesTokens(const StepModel &step) {
   return llvm::any_of(step.kinds, [](const LayerKind &kind) {
     return llvm::any_of(kind.ops, [](const LayerOp &op) {
       return llvm::any_of(op.variants, [](const FactorVariant &variant) {
@@ -470,7 +461,8 @@ static void warnOf(const PlanTask &task, const Solution &solution,
     for (const std::string &warning : report::warningsOf(explanation))
       llvm::errs() << warning << '\n';
   if (task.moeBuffer > 0)
-    warnOfMoeBuffer(hasExperts(solution.step), solution.result.best->outer.ep);
+    warnOfMoeBuffer(routesTokens(solution.step),
+                    solution.result.best->outer.ep);
 }
 
 FailureOr<Explanation> kerf::showTask(const PlanInput &input,
@@ -487,7 +479,7 @@ FailureOr<Explanation> kerf::showTask(const PlanInput &input,
   }
   Explanation explanation = explain(facts);
   explanation.plan.typeNote = task.typeNote;
-  if (failed(writeText(task.explainJson, printJson(explanation))))
+  if (failed(writeAsked(task.explainJson, printJson(explanation))))
     return failure();
   if (task.explain == ExplainSize::Json)
     llvm::outs() << printJson(explanation);
@@ -506,7 +498,7 @@ FailureOr<Explanation> kerf::showTask(const PlanInput &input,
       task.svg.empty() && task.html.empty()
           ? ""
           : svgOf(timeline, title, scheduleWords(explanation));
-  if (failed(writeText(task.svg, picture)) ||
+  if (failed(writeAsked(task.svg, picture)) ||
       (!task.html.empty() &&
        failed(writeText(task.html, printHtml(explanation, picture)))))
     return failure();
@@ -548,7 +540,7 @@ LogicalResult kerf::runSweep(const PlanInput &source, const PlanTask &task) {
   input.tokens = task.tokens;
   input.limits = task.limits;
   input.machines = task.machines;
-  if (task.moeBuffer > 0 && !hasExperts(*step))
+  if (task.moeBuffer > 0 && !routesTokens(*step))
     warnOfMoeBuffer(/*hasExperts=*/false, /*expertRanks=*/1);
   SolveRequest request = requestOf(task, task.machines.front());
   bool wrong = false;
@@ -564,7 +556,7 @@ LogicalResult kerf::runSweep(const PlanInput &source, const PlanTask &task) {
   if (wrong)
     return failure();
   llvm::outs() << printText(found, llvm::outs().has_colors());
-  if (failed(writeText(task.explainJson, printJson(found))))
+  if (failed(writeAsked(task.explainJson, printJson(found))))
     return failure();
   if (!task.html.empty() && failed(writeText(task.html, printHtml(found))))
     return failure();

@@ -1,14 +1,14 @@
 #include "WriteArtifact.h"
 
+#include "Fail.h"
+
 #include "kerf/Artifact/Assemble.h"
 #include "kerf/Dialect/Kerf/Kerf.h"
 #include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Sampler/Sampler.h"
 #include "kerf/Support/Counts.h"
 #include "kerf/Support/Numbers.h"
-#include "kerf/Support/Output.h"
 
-#include "llvm/Support/WithColor.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace mlir;
@@ -60,22 +60,12 @@ fileOf(ModuleOp module, const std::string &sampler, std::string &words) {
   return bytes;
 }
 
-static LogicalResult writeText(llvm::StringRef text, llvm::StringRef path) {
-  std::string error;
-  if (succeeded(writeFileAtomically(
-          path, [&](llvm::raw_ostream &out) { out << text; }, error)))
-    return success();
-  llvm::WithColor::error() << "cannot write '" << path << "': " << error
-                           << '\n';
-  return failure();
-}
-
 FailureOr<std::string> kerf::writeArtifact(ModuleOp module,
                                            const std::string &sampler,
                                            llvm::StringRef path) {
   std::string words;
   FailureOr<std::string> bytes = fileOf(module, sampler, words);
-  if (failed(bytes) || failed(writeText(*bytes, path)))
+  if (failed(bytes) || failed(writeText(path, *bytes)))
     return failure();
   return words;
 }
@@ -83,12 +73,10 @@ FailureOr<std::string> kerf::writeArtifact(ModuleOp module,
 LogicalResult kerf::writePlan(ModuleOp module, llvm::StringRef path) {
   auto models = module.getOps<ModelOp>();
   if (llvm::hasSingleElement(models))
-    return writeText(savePlan(*models.begin(), /*reserveBytes=*/0,
-                              /*checked=*/nullptr, /*priced=*/nullptr,
-                              /*described=*/true),
-                     path);
-  llvm::WithColor::error() << "expected one kerf.model to print the plan of\n";
-  return failure();
+    return writeText(path, savePlan(*models.begin(), /*reserveBytes=*/0,
+                                    /*checked=*/nullptr, /*priced=*/nullptr,
+                                    /*described=*/true));
+  return fail("expected one kerf.model to print the plan of");
 }
 
 //===----------------------------------------------------------------------===//

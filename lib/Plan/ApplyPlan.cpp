@@ -245,8 +245,7 @@ bool PlanWriter::ringsTensorRanks() {
     const LayerLayout *layout = layoutOf(kind, point);
     const std::vector<LayerOp> &ops = step.kinds[kind].ops;
     for (int op = 0, e = static_cast<int>(ops.size()); op < e; ++op)
-      if (const auto *option =
-              optionOn(layout, static_cast<int>(InnerAxis::Tensor), op);
+      if (const auto *option = optionOn(layout, kInnerTensor, op);
           option && isRing(ops[op], *option))
         return true;
     return false;

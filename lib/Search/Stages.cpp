@@ -34,8 +34,6 @@
 using namespace kerf;
 using namespace kerf::stages_detail;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
 Items stages_detail::itemsOf(const StageProblem &problem, int64_t begin,
                              int64_t end, bool first, bool last) {
   Items items;

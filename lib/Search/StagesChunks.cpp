@@ -24,8 +24,6 @@
 using namespace kerf;
 using namespace kerf::stages_detail;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
 namespace {
 /// The points of one stage's chunks.
 struct ChunkFiller {

@@ -7,7 +7,12 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <limits>
+
 namespace kerf::stages_detail {
+
+/// The time of what is not possible.
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 using Items = llvm::SmallVector<StageItem, 4>;
 

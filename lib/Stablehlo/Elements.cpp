@@ -7,8 +7,6 @@
 using namespace kerf;
 using namespace mlir;
 
-static Type elementOf(Value value) { return typeOf(value).getElementType(); }
-
 //===----------------------------------------------------------------------===//
 // Arithmetic
 //===----------------------------------------------------------------------===//

@@ -7,10 +7,6 @@
 using namespace kerf;
 using namespace mlir;
 
-static Type elementOf(Value value) { return typeOf(value).getElementType(); }
-static llvm::ArrayRef<int64_t> shapeOf(Value value) {
-  return typeOf(value).getShape();
-}
 static bool isTruth(Value value) { return elementOf(value).isInteger(1); }
 static bool isWhole(Value value) { return elementOf(value).isInteger(32); }
 

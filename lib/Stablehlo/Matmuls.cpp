@@ -7,10 +7,6 @@
 using namespace kerf;
 using namespace mlir;
 
-static llvm::ArrayRef<int64_t> shapeOf(Value value) {
-  return typeOf(value).getShape();
-}
-
 //===----------------------------------------------------------------------===//
 // Matmuls
 //===----------------------------------------------------------------------===//

@@ -5,10 +5,6 @@
 using namespace kerf;
 using namespace mlir;
 
-static llvm::ArrayRef<int64_t> shapeOf(Value value) {
-  return typeOf(value).getShape();
-}
-
 namespace {
 
 /// A gather as its attributes say it, with the known parts of its indices

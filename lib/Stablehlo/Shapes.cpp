@@ -5,10 +5,6 @@
 using namespace kerf;
 using namespace mlir;
 
-static llvm::ArrayRef<int64_t> shapeOf(Value value) {
-  return typeOf(value).getShape();
-}
-
 static bool isDim(Value value, int64_t dim) {
   return dim >= 0 && dim < typeOf(value).getRank();
 }

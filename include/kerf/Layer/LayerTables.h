@@ -25,6 +25,10 @@ namespace kerf {
 /// others.
 enum class InnerAxis { Tensor, Context, Expert };
 constexpr int kInnerAxes = 3;
+/// Their places in arrays that have an entry per axis.
+constexpr int kInnerTensor = static_cast<int>(InnerAxis::Tensor);
+constexpr int kInnerContext = static_cast<int>(InnerAxis::Context);
+constexpr int kInnerExpert = static_cast<int>(InnerAxis::Expert);
 /// In meshes and pins: "tp", "cp", "ep".
 llvm::StringRef axisName(InnerAxis axis);
 

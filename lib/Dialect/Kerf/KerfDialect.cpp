@@ -166,6 +166,11 @@ ParamOp kerf::findWeight(Value value) {
   return value.getDefiningOp<ParamOp>();
 }
 
+bool kerf::hasExperts(Operation *root) {
+  return root->walk([](AssignSlotsOp) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
 int64_t kerf::sequencesPerTable(Operation *root) {
   int64_t sequences = 1;
   root->walk([&](AssignSlotsOp op) {

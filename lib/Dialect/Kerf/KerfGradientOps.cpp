@@ -6,8 +6,6 @@ using namespace kerf;
 #define GET_OP_CLASSES
 #include "kerf/Dialect/Kerf/KerfGradientOps.cpp.inc"
 
-static double sizeOf(Value value) { return typeOf(value).getNumElements(); }
-
 static std::string rowLabels(Value x) {
   return leadingLabels(typeOf(x).getRank() - 1);
 }
@@ -41,7 +39,7 @@ Factors EmbeddingGradientOp::getFactors() {
 }
 
 OpCost EmbeddingGradientOp::getCost() {
-  return costWithFlops(*this, 0, sizeOf(getDy()));
+  return costWithFlops(*this, 0, elementCount(getDy()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -67,7 +65,7 @@ static LogicalResult verifyRow(Operation *op, Value x, Value vector) {
                            "d");                                               \
   }                                                                            \
   OpCost Op::getCost() {                                                       \
-    return costWithFlops(*this, 0, FLOPS * sizeOf(getX()));                    \
+    return costWithFlops(*this, 0, FLOPS * elementCount(getX()));              \
   }
 KERF_NORM_BACKWARD(LayerNormBackwardOp, 14) // layer_norm_backward_c1
 KERF_NORM_BACKWARD(RmsNormBackwardOp, 11)   // rms_norm_backward_c1
@@ -81,7 +79,7 @@ KERF_NORM_BACKWARD(RmsNormBackwardOp, 11)   // rms_norm_backward_c1
                            "d");                                               \
   }                                                                            \
   OpCost Op::getCost() {                                                       \
-    return costWithFlops(*this, 0, FLOPS * sizeOf(getX()));                    \
+    return costWithFlops(*this, 0, FLOPS * elementCount(getX()));              \
   }
 // layer_norm_weight_gradient_c1, rms_norm_weight_gradient_c1
 KERF_NORM_WEIGHT_GRADIENT(LayerNormWeightGradientOp, 8)
@@ -97,7 +95,8 @@ KERF_NORM_WEIGHT_GRADIENT(RmsNormWeightGradientOp, 6)
     return pointwiseFactors(*this, Positions::Ignored, {LINEAR});              \
   }                                                                            \
   OpCost Op::getCost() {                                                       \
-    return costWithFlops(*this, 0, FLOPS * sizeOf((*this)->getResult(0)));     \
+    return costWithFlops(*this, 0,                                             \
+                         FLOPS * elementCount((*this)->getResult(0)));         \
   }
 KERF_ACTIVATION_BACKWARD(GeluBackwardOp, 28, 1)
 KERF_ACTIVATION_BACKWARD(SiluBackwardOp, 15, 1)
@@ -117,7 +116,7 @@ Factors SoftmaxBackwardOp::getFactors() {
 }
 
 OpCost SoftmaxBackwardOp::getCost() {
-  return costWithFlops(*this, 0, 4 * sizeOf(getY()));
+  return costWithFlops(*this, 0, 4 * elementCount(getY()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,5 +150,5 @@ Factors CrossEntropyBackwardOp::getFactors() {
 }
 
 OpCost CrossEntropyBackwardOp::getCost() {
-  return costWithFlops(*this, 0, 25 * sizeOf(getLogits()));
+  return costWithFlops(*this, 0, 25 * elementCount(getLogits()));
 }

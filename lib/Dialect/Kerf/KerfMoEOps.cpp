@@ -20,8 +20,6 @@ static RankedTensorType intTensor(MLIRContext *context, Shape shape) {
   return RankedTensorType::get(shape, IntegerType::get(context, 32));
 }
 
-static double sizeOf(Value value) { return typeOf(value).getNumElements(); }
-
 /// The dimension, 0 when the rank is too small.
 static int64_t dimOf(Value value, int64_t d) {
   return d < typeOf(value).getRank() ? typeOf(value).getDimSize(d) : 0;
@@ -97,7 +95,7 @@ bool RouteOp::hasOwnLoops() { return true; }
 bool RouteBackwardOp::hasOwnLoops() { return true; }
 
 OpCost RouteOp::getCost() {
-  return costWithFlops(*this, 0, 16 * sizeOf(getLogits()));
+  return costWithFlops(*this, 0, 16 * elementCount(getLogits()));
 }
 
 bool RouteOp::keepsWide(OpOperand &operand) {
@@ -127,7 +125,7 @@ Factors RouteBackwardOp::getFactors() {
 }
 
 OpCost RouteBackwardOp::getCost() {
-  return costWithFlops(*this, 0, 20 * sizeOf(getLogits()));
+  return costWithFlops(*this, 0, 20 * elementCount(getLogits()));
 }
 
 LogicalResult ExpertLoadOp::verify() {
@@ -193,7 +191,7 @@ Factors LoadBalanceLossOp::getFactors() {
 }
 
 OpCost LoadBalanceLossOp::getCost() {
-  return costWithFlops(*this, 0, 16 * sizeOf(getLogits()));
+  return costWithFlops(*this, 0, 16 * elementCount(getLogits()));
 }
 
 LogicalResult LoadBalanceLossBackwardOp::inferReturnTypes(MLIRContext *,
@@ -210,7 +208,7 @@ Factors LoadBalanceLossBackwardOp::getFactors() {
 }
 
 OpCost LoadBalanceLossBackwardOp::getCost() {
-  return costWithFlops(*this, 0, 20 * sizeOf(getLogits()));
+  return costWithFlops(*this, 0, 20 * elementCount(getLogits()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -337,7 +335,7 @@ Factors DispatchOp::getFactors() {
 }
 
 OpCost DispatchOp::getCost() {
-  return costWithFlops(*this, 0, getWeights() ? sizeOf(getResult()) : 0);
+  return costWithFlops(*this, 0, getWeights() ? elementCount(getResult()) : 0);
 }
 
 LogicalResult CombineOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
@@ -387,7 +385,7 @@ Factors CombineOp::getFactors() {
 
 OpCost CombineOp::getCost() {
   return costWithFlops(*this, 0,
-                       2 * sizeOf(getResult()) * dimOf(getSlots(), 2));
+                       2 * elementCount(getResult()) * dimOf(getSlots(), 2));
 }
 
 LogicalResult CombineWeightGradientOp::inferReturnTypes(MLIRContext *context,
@@ -417,7 +415,8 @@ Factors CombineWeightGradientOp::getFactors() {
 }
 
 OpCost CombineWeightGradientOp::getCost() {
-  return costWithFlops(*this, 0, 2 * sizeOf(getDy()) * dimOf(getSlots(), 2));
+  return costWithFlops(*this, 0,
+                       2 * elementCount(getDy()) * dimOf(getSlots(), 2));
 }
 
 //===----------------------------------------------------------------------===//
@@ -510,7 +509,7 @@ Factors GroupedMatmulOp::getFactors() {
 }
 
 OpCost GroupedMatmulOp::getCost() {
-  double rows = sizeOf(getX()) / dimOf(getX(), 2);
+  double rows = double(elementCount(getX())) / dimOf(getX(), 2);
   return costWithFlops(
       *this, 2 * rows * dimOf(getWeight(), 1) * dimOf(getWeight(), 2), 0);
 }
@@ -551,5 +550,5 @@ Factors GroupedWeightGradientOp::getFactors() {
 }
 
 OpCost GroupedWeightGradientOp::getCost() {
-  return costWithFlops(*this, 2 * sizeOf(getDy()) * dimOf(getX(), 2), 0);
+  return costWithFlops(*this, 2 * elementCount(getDy()) * dimOf(getX(), 2), 0);
 }

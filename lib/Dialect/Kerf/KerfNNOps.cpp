@@ -306,9 +306,8 @@ bool RopeOp::hasOwnLoops() { return true; }
     return pointwiseFactors(*this, Positions::Ignored, {__VA_ARGS__});         \
   }                                                                            \
   OpCost Op::getCost() {                                                       \
-    return costWithFlops(*this, 0, FLOPS * sizeOf(getResult()));               \
+    return costWithFlops(*this, 0, FLOPS * elementCount(getResult()));         \
   }
-static double sizeOf(Value value) { return typeOf(value).getNumElements(); }
 KERF_ACTIVATION(GeluOp, 18)
 KERF_ACTIVATION(SiluOp, 12)
 KERF_ACTIVATION(SquaredReluOp, 2)
@@ -328,7 +327,7 @@ Factors SoftmaxOp::getFactors() {
 }
 
 OpCost SoftmaxOp::getCost() {
-  return costWithFlops(*this, 0, 14 * sizeOf(getX()));
+  return costWithFlops(*this, 0, 14 * elementCount(getX()));
 }
 
 /// `rate` in [0, 1).
@@ -402,5 +401,5 @@ Factors CrossEntropyOp::getFactors() {
 }
 
 OpCost CrossEntropyOp::getCost() {
-  return costWithFlops(*this, 0, 13 * sizeOf(getLogits()));
+  return costWithFlops(*this, 0, 13 * elementCount(getLogits()));
 }

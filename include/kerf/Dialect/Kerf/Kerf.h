@@ -103,6 +103,9 @@ ParamOp findWeight(mlir::Value value);
 /// of codes, none in the scales that are read with them, else 1.
 double countWeights(ParamOp param);
 
+/// True if tokens are routed to experts somewhere in `root`.
+bool hasExperts(mlir::Operation *root);
+
 /// Sequences whose experts' rows are in one table, inside `root`; 1 without
 /// experts.
 int64_t sequencesPerTable(mlir::Operation *root);
@@ -111,14 +114,24 @@ int64_t sequencesPerTable(mlir::Operation *root);
 PhaseAttr getPhase(mlir::Operation *op);
 void setPhase(mlir::Operation *op, PhaseKind kind, int64_t forwardOp);
 
-/// The static type of a tensor value.
 /// The first group of the model whose pattern a parameter's name matches, null
 /// for none. Braces in patterns are those of names. Fails with an error for a
 /// pattern that is none.
 mlir::FailureOr<GroupAttr> groupOf(ModelOp model, llvm::StringRef name);
 
+/// The static type of a tensor value, and what it is made of.
 inline mlir::RankedTensorType typeOf(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return typeOf(value).getShape();
+}
+inline mlir::Type elementOf(mlir::Value value) {
+  return typeOf(value).getElementType();
+}
+/// How many elements a tensor has.
+inline int64_t elementCount(mlir::Value value) {
+  return typeOf(value).getNumElements();
 }
 
 /// `type` with another element type or shape.
