@@ -99,7 +99,7 @@ kerf_layout kerf::wholeLayout(llvm::ArrayRef<int64_t> shape, uint32_t dtype) {
   kerf_layout layout = {};
   layout.rank = shape.size();
   layout.dtype = dtype;
-  std::memset(layout.cuts, 0xff, sizeof layout.cuts);
+  std::memset(layout.axes, 0xff, sizeof layout.axes);
   for (size_t d = 0; d < shape.size(); ++d)
     layout.global[d] = layout.local[d] = shape[d];
   std::fill_n(layout.blocks, shape.size(), 1u);

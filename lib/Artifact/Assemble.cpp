@@ -36,7 +36,7 @@ struct Assembler {
   LogicalResult addImage();
   void setMeta(uint64_t inputHash);
   LogicalResult setLayout(Operation *op, kerf_layout &layout, Type global,
-                          Type local, ArrayAttr cuts);
+                          Type local, ArrayAttr sharded);
   LogicalResult setPieces(exec::ParamOp op, kerf_param &param);
   FailureOr<uint32_t> maskOf(Operation *op, std::optional<ArrayAttr> axes);
   void addStates(exec::ParamOp op, kerf_param &param);
@@ -115,7 +115,7 @@ void Assembler::setMeta(uint64_t inputHash) {
 }
 
 LogicalResult Assembler::setLayout(Operation *op, kerf_layout &layout,
-                                   Type global, Type local, ArrayAttr cuts) {
+                                   Type global, Type local, ArrayAttr sharded) {
   auto whole = cast<RankedTensorType>(global);
   auto part = cast<RankedTensorType>(local);
   if (whole.getRank() > KERF_MAX_RANK)
@@ -124,19 +124,20 @@ LogicalResult Assembler::setLayout(Operation *op, kerf_layout &layout,
   layout = {};
   layout.rank = whole.getRank();
   layout.dtype = dtypeOf(whole);
-  std::memset(layout.cuts, 0xff, sizeof layout.cuts);
+  std::memset(layout.axes, 0xff, sizeof layout.axes);
   std::fill_n(layout.blocks, whole.getRank(), 1u);
   for (int64_t d = 0; d < whole.getRank(); ++d) {
     layout.global[d] = whole.getDimSize(d);
     layout.local[d] = part.getDimSize(d);
     unsigned at = 0;
-    for (auto axis : cast<ArrayAttr>(cuts[d]).getAsValueRange<StringAttr>()) {
+    for (auto axis :
+         cast<ArrayAttr>(sharded[d]).getAsValueRange<StringAttr>()) {
       int64_t index = mesh ? mesh.find(axis) : -1;
       if (index < 0) // The micro-batches, which are part of the local shape.
         continue;
       if (at == 4)
         return op->emitOpError("has a dimension split by more than 4 axes");
-      layout.cuts[d][at++] = index;
+      layout.axes[d][at++] = index;
     }
   }
   return success();
@@ -209,7 +210,7 @@ LogicalResult Assembler::addParam(exec::ParamOp op) {
   param.master_stride = op.getMasterStride().value_or(-1);
   addStates(op, param);
   if (failed(setLayout(op, param.layout, op.getGlobalType(), op.getLocalType(),
-                       op.getCuts())) ||
+                       op.getSharded())) ||
       failed(setPieces(op, param)))
     return failure();
   data.params.push_back(param);
@@ -230,7 +231,7 @@ LogicalResult Assembler::addInput(exec::InputOp op) {
                    .Case("loss_scale", KERF_ROLE_LOSS_SCALE)
                    .Default(KERF_ROLE_NONE);
   if (failed(setLayout(op, input.layout, op.getGlobalType(), op.getLocalType(),
-                       op.getCuts())))
+                       op.getSharded())))
     return failure();
   input.layout.zigzag = op.getZigzag() ? op.getZigzag()->getRanks() : 0;
   input.offset = op.getOffset();

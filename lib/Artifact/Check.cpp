@@ -281,7 +281,7 @@ kerf_layout kerf::artifact::stateLayout(const kerf_param &param,
     layout.global[d] = layout.global[d + 1];
     layout.local[d] = layout.local[d + 1];
     layout.blocks[d] = layout.blocks[d + 1];
-    std::copy_n(layout.cuts[d + 1], 4, layout.cuts[d]);
+    std::copy_n(layout.axes[d + 1], 4, layout.axes[d]);
   }
   return layout;
 }
@@ -333,7 +333,7 @@ int64_t kerf::artifact::partOf(const View &view, const kerf_layout &layout,
                                uint32_t d,
                                const uint32_t coordinates[KERF_MAX_AXES]) {
   int64_t part = 0;
-  for (uint8_t axis : layout.cuts[d])
+  for (uint8_t axis : layout.axes[d])
     if (axis != 0xff)
       part = part * view.axes[axis].size + coordinates[axis];
   return part;

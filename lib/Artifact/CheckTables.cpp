@@ -184,13 +184,13 @@ bool Checker::checkShares() {
 // Layouts
 //===----------------------------------------------------------------------===//
 
-/// Product of the axes that cut dimension `d`, or 0 when they make no sense;
-/// `used` collects the axes.
-static int64_t cutOf(const View &view, const kerf_layout &layout, uint32_t d,
-                     uint32_t &used) {
+/// Shards of dimension `d`: the product of its axes, or 0 when they make no
+/// sense; `used` collects the axes.
+static int64_t shardsAlong(const View &view, const kerf_layout &layout,
+                           uint32_t d, uint32_t &used) {
   int64_t parts = 1;
   bool ended = false;
-  for (uint8_t axis : layout.cuts[d]) {
+  for (uint8_t axis : layout.axes[d]) {
     if (axis == 0xff) {
       ended = true;
       continue;
@@ -212,7 +212,7 @@ bool Checker::checkLayout(const kerf_layout &layout, const char *what,
   uint32_t pipeline = view.meta->pipeline_axis;
   uint32_t used = pipeline == KERF_NONE ? 0 : 1u << pipeline;
   for (uint32_t d = 0; d < layout.rank; ++d) {
-    int64_t parts = cutOf(view, layout, d, used), whole;
+    int64_t parts = shardsAlong(view, layout, d, used), whole;
     if (parts == 0 || layout.local[d] < 0 ||
         !multiply(layout.local[d], parts, whole) || whole != layout.global[d])
       return damaged("dimension %u of %s %u has %lld elements, %lld on a rank "

@@ -133,7 +133,7 @@ static void printShape(llvm::raw_ostream &os, const ArtifactData &data,
          << layout.global[d] / layout.blocks[d];
     if (layout.zigzag != 0 && d == 1)
       os << " in zigzag over " << layout.zigzag;
-    for (uint8_t axis : layout.cuts[d])
+    for (uint8_t axis : layout.axes[d])
       if (axis != 0xff)
         os << " / " << data.strings.get(data.axes[axis].name);
   }

@@ -14,7 +14,7 @@ using namespace kerf::codegen;
 static constexpr int64_t kLargeSum = 32768;
 
 namespace {
-/// How finely sums are cut. Neither depends on the processor's cores: results
+/// How finely sums are split. Neither depends on the processor's cores: results
 /// would.
 struct ChunkLimits {
   int64_t most;       ///< chunks of a sum over rows
@@ -65,7 +65,7 @@ static bool sharesRows(ReduceOp op, int64_t rows) {
   });
 }
 
-/// Chunks of a GPU's sums over rows. All sums of a kernel are cut alike: as
+/// Chunks of a GPU's sums over rows. All sums of a kernel are split alike: as
 /// those whose rows must be known first and do not fit a warp's registers,
 /// which a block takes one by one.
 static int64_t chunksOnGpu(exec::KernelOp kernel) {

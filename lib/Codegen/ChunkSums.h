@@ -8,8 +8,8 @@
 namespace kerf::codegen {
 
 /// Replaces large sums over leading rows, or over all elements, by sums of
-/// partial sums, one per chunk of rows. How they are cut does not depend on the
-/// processor's cores. True if anything was replaced.
+/// partial sums, one per chunk of rows. How they are split does not depend on
+/// the processor's cores. True if anything was replaced.
 bool chunkSums(exec::KernelOp kernel, bool forGpu);
 
 } // namespace kerf::codegen

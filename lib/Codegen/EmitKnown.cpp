@@ -62,7 +62,7 @@ std::optional<Element> Emitter::emitKnownCompare(CompareOp op,
 llvm::SmallVector<int64_t>
 kerf::codegen::comparedColumns(llvm::ArrayRef<Value> roots, int64_t columns,
                                int64_t multiple) {
-  llvm::SmallVector<int64_t> cuts;
+  llvm::SmallVector<int64_t> splits;
   forCone(roots, [&](Operation *op) {
     auto compare = dyn_cast<CompareOp>(op);
     if (!compare || !isOrder(compare.getKind()))
@@ -72,16 +72,16 @@ kerf::codegen::comparedColumns(llvm::ArrayRef<Value> roots, int64_t columns,
     if (!dim || !bound)
       return;
     auto type = typeOf(compare.getLhs());
-    int64_t cut = *bound / multiple * multiple;
+    int64_t split = *bound / multiple * multiple;
     if (*dim == type.getRank() - 1 && type.getShape().back() == columns &&
-        cut > 0 && cut < columns && !llvm::is_contained(cuts, cut))
-      cuts.push_back(cut);
+        split > 0 && split < columns && !llvm::is_contained(splits, split))
+      splits.push_back(split);
   });
-  llvm::sort(cuts);
+  llvm::sort(splits);
   constexpr size_t limit = 2; // Each piece has code of its own.
-  if (cuts.size() > limit)
-    cuts.clear();
-  return cuts;
+  if (splits.size() > limit)
+    splits.clear();
+  return splits;
 }
 
 //===----------------------------------------------------------------------===//

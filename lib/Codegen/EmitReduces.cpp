@@ -80,7 +80,7 @@ bool Emitter::tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t width) {
     return next;
   };
   auto sums =
-      forVectors(count, width, cutsOf(roots, count, width), initial, body);
+      forVectors(count, width, splitsOf(roots, count, width), initial, body);
   if (!sums)
     return false;
   setInsertionPoint(depth());
@@ -198,7 +198,7 @@ bool Emitter::tryReduceExps(const RowReduce &max, const RowReduce &sum,
     Value scale = arith.exp(arith.sub(before[0], top));
     return Carried{top, arith.add(arith.mul(before[1], scale), more)};
   };
-  auto own = forVectors(count, width, cutsOf({op.getX()}, count, width),
+  auto own = forVectors(count, width, splitsOf({op.getX()}, count, width),
                         {lowest, arith.number(type, 0)}, body);
   if (!own)
     return false;

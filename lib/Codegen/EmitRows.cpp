@@ -77,7 +77,7 @@ bool PartEmitter::emitRowReduces(const Part &part, const Index &row) {
 /// Columns at which pieces of rows begin.
 static llvm::SmallVector<int64_t> piecesOf(llvm::ArrayRef<Value> roots,
                                            int64_t columns) {
-  llvm::SmallVector<int64_t> cuts;
+  llvm::SmallVector<int64_t> splits;
   forCone(roots, [&](Operation *op) {
     int64_t rank = typeOf(op->getResult(0)).getRank();
     if (rank == 0 || typeOf(op->getResult(0)).getShape().back() != columns)
@@ -87,21 +87,22 @@ static llvm::SmallVector<int64_t> piecesOf(llvm::ArrayRef<Value> roots,
       return;
     if (view->kind == ViewKind::Pad) {
       int64_t low = view->offsets.back();
-      cuts.push_back(low);
-      cuts.push_back(low + typeOf(op->getOperand(0)).getShape().back());
+      splits.push_back(low);
+      splits.push_back(low + typeOf(op->getOperand(0)).getShape().back());
     }
     int64_t begin = 0;
     if (view->kind == ViewKind::Join && view->dims[0] == rank - 1)
       for (Value input : op->getOperands())
-        cuts.push_back(begin += typeOf(input).getShape().back());
+        splits.push_back(begin += typeOf(input).getShape().back());
   });
-  llvm::sort(cuts);
-  cuts.erase(llvm::unique(cuts), cuts.end());
-  llvm::erase_if(cuts, [&](int64_t cut) { return cut <= 0 || cut >= columns; });
+  llvm::sort(splits);
+  splits.erase(llvm::unique(splits), splits.end());
+  llvm::erase_if(splits,
+                 [&](int64_t split) { return split <= 0 || split >= columns; });
   constexpr size_t limit = 8; // Each piece has code of its own.
-  if (cuts.size() > limit)
-    cuts.clear();
-  return cuts;
+  if (splits.size() > limit)
+    splits.clear();
+  return splits;
 }
 
 bool PartEmitter::emitColumns(llvm::ArrayRef<unsigned> results, int64_t columns,
@@ -140,11 +141,11 @@ bool PartEmitter::emitColumns(llvm::ArrayRef<unsigned> results, int64_t columns,
   }
   llvm::SmallVector<int64_t> pieces = piecesOf(roots, columns);
   for (int64_t lanes : widths(columns)) {
-    llvm::SmallVector<int64_t> cuts =
-        pieces.empty() ? e.cutsOf(roots, columns, lanes) : pieces;
+    llvm::SmallVector<int64_t> splits =
+        pieces.empty() ? e.splitsOf(roots, columns, lanes) : pieces;
     bool isDone = e.tryEmit([&] {
       bool inner = true;
-      auto all = e.forVectors(columns, lanes, cuts, {},
+      auto all = e.forVectors(columns, lanes, splits, {},
                               [&](const Index &column, ValueRange) {
                                 inner = inner && body(column);
                                 return Emitter::Carried();
@@ -179,7 +180,7 @@ bool PartEmitter::emitRows(const Part &part) {
   if (e.isGpu() && part.isPartial && emitPartialRows(part))
     return true;
   if (part.owner == Part::Columns)
-    return false; // No other way cuts its units so.
+    return false; // No other way splits its units so.
   if (e.isGpu() && part.isPartial && part.owner == Part::Warp) {
     Part slow = part; // Sums are kept in memory.
     slow.owner = Part::Block;

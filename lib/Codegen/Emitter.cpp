@@ -298,18 +298,18 @@ bool Emitter::isUnrolled(int64_t vectors) {
   return vectors % team().size == 0 && vectors / team().size <= mostTurns;
 }
 
-llvm::SmallVector<int64_t> Emitter::cutsOf(llvm::ArrayRef<Value> roots,
-                                           int64_t columns, int64_t width) {
+llvm::SmallVector<int64_t> Emitter::splitsOf(llvm::ArrayRef<Value> roots,
+                                             int64_t columns, int64_t width) {
   if (isGpu() && isUnrolled(columns / width))
     return {};
   return comparedColumns(roots, columns, maxLanes);
 }
 
 std::optional<Emitter::Carried> Emitter::forVectors(
-    int64_t count, int64_t width, llvm::ArrayRef<int64_t> cuts,
+    int64_t count, int64_t width, llvm::ArrayRef<int64_t> splits,
     llvm::ArrayRef<Value> initial,
     llvm::function_ref<Carried(const Index &, ValueRange)> body) {
-  llvm::SmallVector<int64_t> ends(cuts);
+  llvm::SmallVector<int64_t> ends(splits);
   ends.push_back(count);
   Carried carried(initial);
   int64_t begin = 0;

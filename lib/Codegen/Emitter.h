@@ -93,18 +93,18 @@ public:
   void guarded(Value condition, llvm::function_ref<void()> body);
 
   /// Runs `body` over positions [0, count) in vectors of `lanes`, the last one
-  /// masked. Loops are cut at `cuts`, ascending positions at which the ops take
-  /// their elements from somewhere else. Values are carried as in `reduceLoop`.
-  /// On a GPU the team shares the work, and there is none if a vector would not
-  /// be full.
+  /// masked. Loops are split at `splits`, ascending positions at which the ops
+  /// take their elements from somewhere else. Values are carried as in
+  /// `reduceLoop`. On a GPU the team shares the work, and there is none if a
+  /// vector would not be full.
   std::optional<Carried>
-  forVectors(int64_t count, int64_t lanes, llvm::ArrayRef<int64_t> cuts,
+  forVectors(int64_t count, int64_t lanes, llvm::ArrayRef<int64_t> splits,
              llvm::ArrayRef<Value> initial,
              llvm::function_ref<Carried(const Index &, mlir::ValueRange)> body);
-  /// Where to cut a loop over a row's columns, because comparisons with
+  /// Where to split a loop over a row's columns, because comparisons with
   /// constants have one answer on each side. Rows in registers stay whole.
-  llvm::SmallVector<int64_t> cutsOf(llvm::ArrayRef<Value> roots,
-                                    int64_t columns, int64_t width);
+  llvm::SmallVector<int64_t> splitsOf(llvm::ArrayRef<Value> roots,
+                                      int64_t columns, int64_t width);
   /// Runs `body` in a lane context.
   void withLanes(int64_t lanes, int64_t active,
                  llvm::function_ref<void()> body);

@@ -44,8 +44,8 @@ struct Part {
   /// On a GPU: who computes a row or line, one after the other (`Block`) or all
   /// of a unit at once; `Warp` is a warp, or `team` threads of one. Of a chunk
   /// of partial sums, warps take turns. With `Columns`, a thread has a vector
-  /// of columns and walks down the rows of the chunk; a chunk is cut into slabs
-  /// of columns, each a unit. With `Sums`, elements are sums over leading
+  /// of columns and walks down the rows of the chunk; a chunk is split into
+  /// slabs of columns, each a unit. With `Sums`, elements are sums over leading
   /// dimensions: a unit has 32 of them, whose addends the block's warps share.
   /// With `Placed`, the block first finds which token each row of a table has,
   /// then its warps take turns with the rows. With `Tiles`, a thread has a

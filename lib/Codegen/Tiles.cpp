@@ -203,7 +203,7 @@ std::optional<Tiling> kerf::codegen::tilingOf(llvm::ArrayRef<Value> results,
     return std::nullopt;
   auto shape = typeOf(results[across - reads.begin()]).getShape();
   int64_t along = lastOf(shape), down = across->down;
-  // What lies across must be cut off from the rows by a dimension.
+  // What lies across must be separated from the rows by a dimension.
   if (along < 1 || down < 0 || down >= along)
     return std::nullopt;
   Tiling tiling;

@@ -40,7 +40,8 @@ static Profile pytorch(const char *name) {
 
 /// Megatron-LM of 2021 and 2022 (Narayanan et al., arXiv 2104.04473): kernels
 /// for softmax, bias, gelu, dropout and norms in Python's place; all gradients
-/// are reduced in one piece after the last backward. Logits stay cut, in f32.
+/// are reduced in one piece after the last backward. Logits stay sharded, in
+/// f32.
 static Profile megatron() {
   Profile profile = pytorch("megatron");
   profile.matmul = 0.95;
@@ -88,8 +89,8 @@ static Profile alephAlpha() {
 }
 
 /// nanotron: flash attention 2 without Hopper's instructions (0.35 of an H100's
-/// peak at best: Shah et al. 2024, arXiv 2407.08608), loss over cut logits in
-/// f32, gradients in one f32 buffer. On a tensor axis its matmuls are
+/// peak at best: Shah et al. 2024, arXiv 2407.08608), loss over sharded logits
+/// in f32, gradients in one f32 buffer. On a tensor axis its matmuls are
 /// functions of Python that gather beside one third of a matmul and then do
 /// the other two (parallel/tensor_parallel/functional.py): twice the launches,
 /// as its smallest micro-batches show, which take 4.4 ms per layer whatever its

@@ -3,7 +3,7 @@
 // Problem: a plan gives layers to the chunks of a pipeline, and lets layers
 // differ in what they compute again; a repeat has one body for all its layers.
 //
-// Steps: the layers of all repeats in a row, cut where the plan's runs end;
+// Steps: the layers of all repeats in a row, divided where the plan's runs end;
 // split each repeat there, its reverse with it; say on each part which chunk it
 // belongs to and what it computes again.
 //

@@ -3,7 +3,7 @@
 // A pass over a layer as a function of a program has it: ops in their order,
 // collectives where a value is first needed in another state (later readers in
 // the same state share it), what is recomputed just before it is needed, and
-// gradients that are cut at the end.
+// gradients that are sharded at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ public:
       handOn(kind.inputGradient, kind.outputGradient, layer.outputGradient);
     if (passes.isLoop)
       for (auto [value, p] : gradients)
-        cutGradient(value, p);
+        shardGradient(value, p);
     return std::move(body);
   }
 
@@ -48,7 +48,7 @@ private:
   std::map<int, int> weights; ///< tensor + 1, by parameter
   std::vector<bool> isEmitted;
   std::map<std::pair<int, std::vector<AxisState>>, int> converted;
-  std::vector<std::pair<int, int>> gradients; ///< to be cut: value, parameter
+  std::vector<std::pair<int, int>> gradients; ///< to shard: value, parameter
 
   int add(double bytes, Sizes shape, Held held = Held::Temporaries) {
     body.tensors.push_back({bytes, std::move(shape), held});
@@ -403,10 +403,10 @@ private:
     int tensor = tensors[rootOf(value)];
     if (layer.params[p].sharesSum())
       body.tensors[tensor].lasts = Lasts::Call;
-    else if (isCut(p) && passes.isLoop)
+    else if (isSharded(p) && passes.isLoop)
       gradients.push_back({value, p});
-    else if (isCut(p))
-      cutGradient(value, p);
+    else if (isSharded(p))
+      shardGradient(value, p);
     else if (isSummedHere(p))
       sumGradient(tensor, p);
     else if (passes.gradients.isSummed && !layer.params[p].isMatmul)
@@ -437,8 +437,8 @@ private:
            layer.places[root].isDeferred;
   }
 
-  bool isCut(int p) const {
-    return passes.gradients.isCut && layer.params[p].ranks > 1 &&
+  bool isSharded(int p) const {
+    return passes.gradients.isSharded && layer.params[p].ranks > 1 &&
            !layer.params[p].isTied && !layer.params[p].isAcross;
   }
 
@@ -455,7 +455,7 @@ private:
            param.piece * param.ranks > param.shard();
   }
 
-  /// The matmul adds to what others have made, where that rests
+  /// The matmul adds to what others have made, where that is stored
   /// (`matmulSummedInPlace`).
   bool isAddedInPlace(int p) const {
     const SketchedLayer::Param &param = layer.params[p];
@@ -499,7 +499,7 @@ private:
     addCollective({tensor}, {add(0, {}, Held::Gradients)});
   }
 
-  /// True for a gradient that programs for GPUs add up where the sum rests:
+  /// True for a gradient that programs for GPUs add up where the sum is stored:
   /// rows of an embedding, and that of a head which is the same table, unless
   /// it is scattered or moved between tensor ranks first.
   bool isTable(int index, const SketchedLayer::Param &param) const {
@@ -521,7 +521,7 @@ private:
       bool isAdded = isRows || (isSummed && param.isMatmul);
       bool isPart = isSummedHere(p) && !isAddedInPlace(p) &&
                     (isSummed || param.shrinks(layer.outer.zero));
-      bool isOwn = isCut(p) || isPart || (param.sharesSum() && !isRows) ||
+      bool isOwn = isSharded(p) || isPart || (param.sharesSum() && !isRows) ||
                    (!passes.isLoop && !isAdded);
       return isOwn ? bytes : 0;
     }
@@ -535,7 +535,7 @@ private:
   }
 
   /// How much longer rows are that programs for GPUs pad: those of matmuls and
-  /// of the gradient of a loss, unless ranks cut them.
+  /// of the gradient of a loss, unless ranks split them.
   double paddedShare(int index, int value, const Sizes &shape) const {
     const LayerOp &op = kind.ops[index];
     const LayerValue &facts = kind.values[value];
@@ -573,7 +573,7 @@ private:
   }
 
   /// Pads a gradient and hands out its pieces, this rank's into a sum.
-  void cutGradient(int value, int p) {
+  void shardGradient(int value, int p) {
     const SketchedLayer::Param &param = layer.params[p];
     int whole = scatterGradient(tensors[rootOf(value)], param);
     if (param.piece * param.ranks > param.elements) {

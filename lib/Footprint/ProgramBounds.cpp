@@ -134,7 +134,7 @@ private:
                : bytes;
   }
 
-  bool isCut(const SketchedLayer::Param &param) const {
+  bool isSharded(const SketchedLayer::Param &param) const {
     return outer.zero >= 2 && param.ranks > 1 && !param.isAcross;
   }
 
@@ -143,7 +143,7 @@ private:
   double gradientOf(const SketchedLayer::Param &param) const {
     if (!param.param->trainable || !isSummed)
       return 0;
-    double elements = isCut(param) ? param.piece : param.gradient;
+    double elements = isSharded(param) ? param.piece : param.gradient;
     return elements * param.param->gradientBytes;
   }
 
@@ -152,7 +152,7 @@ private:
   double stackBytes() const {
     double bytes = 0;
     for (const SketchedLayer::Param &param : layer.params)
-      if (!param.isTied && (!param.isMatmul || isCut(param)))
+      if (!param.isTied && (!param.isMatmul || isSharded(param)))
         bytes += gradientOf(param);
     return bytes;
   }

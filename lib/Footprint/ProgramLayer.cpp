@@ -65,10 +65,10 @@ static bool areHandedOn(const States &states) {
 void SketchedLayer::setBoundary(const SketchedLayer *embedding,
                                 const SketchedLayer *head) {
   for (int axis = 0; axis < kInnerAxes; ++axis) {
-    bool isCut = terms.has(axis) && !layout.axes[axis].ops.empty();
-    input.push_back(isCut ? layout.axes[axis].input : kReplicated);
-    outputGradient.push_back(isCut ? layout.axes[axis].outputGradient
-                                   : kReplicated);
+    bool isSharded = terms.has(axis) && !layout.axes[axis].ops.empty();
+    input.push_back(isSharded ? layout.axes[axis].input : kReplicated);
+    outputGradient.push_back(isSharded ? layout.axes[axis].outputGradient
+                                       : kReplicated);
   }
   if (embedding && embedding->kind.output >= 0)
     if (States made = embedding->madeStates(embedding->kind.output);
@@ -101,7 +101,7 @@ double SketchedLayer::bytesIn(int value,
   const LayerValue &facts = kind.values[value];
   double bytes = facts.bytes();
   if (llvm::is_contained(facts.classes, IndexClass::Batch))
-    bytes /= double(terms.batchCut());
+    bytes /= double(terms.batchShards());
   for (int axis = 0; axis < kInnerAxes; ++axis)
     bytes *= terms.heldShare(states[axis], axis);
   return bytes;
@@ -227,10 +227,10 @@ double SketchedLayer::copiesOf(const LayerParam &param) const {
 /// Ranks among which the state of a parameter with so many copies is divided:
 /// as `replicasOf`, of a part of the data ranks every ep-th has the same
 /// experts.
-double SketchedLayer::piecesOver(double copies, bool cutByExperts) const {
+double SketchedLayer::piecesOver(double copies, bool shardedByExperts) const {
   auto ranks = double(outer.shardGroup);
   double all = double(outer.dp) * double(terms.ranks[kInnerContext]);
-  if (cutByExperts && ranks < all)
+  if (shardedByExperts && ranks < all)
     ranks = std::max(1.0, ranks / double(terms.ranks[kInnerExpert]));
   return std::min(copies, ranks);
 }
@@ -283,10 +283,10 @@ void SketchedLayer::findParams() {
   }
 }
 
-/// True where parts are exchanged: each layer has as large a part, cut by
-/// another dimension.
-static bool areExchanged(const TiedCuts &cuts) {
-  return llvm::all_of(cuts, [](const auto &pair) {
+/// True where parts are exchanged: each layer has as large a part, sharded
+/// along another dimension.
+static bool areExchanged(const TiedShards &shards) {
+  return llvm::all_of(shards, [](const auto &pair) {
     return (pair.first > 0) == (pair.second > 0);
   });
 }
@@ -299,11 +299,11 @@ void SketchedLayer::tie(SketchedLayer &first) {
         param.ranks = other.ranks;
         param.piece = other.piece;
         param.isAcross = other.isAcross = outer.pp > 1;
-        TiedCuts cuts = cutsOf(first.layout, q, layout, p);
+        TiedShards shards = shardsOf(first.layout, q, layout, p);
         param.isMoved = llvm::any_of(
-            cuts, [](const auto &pair) { return pair.first != pair.second; });
+            shards, [](const auto &pair) { return pair.first != pair.second; });
         param.isSummedApart =
-            param.isMoved && areExchanged(cuts) && outer.microBatches > 1;
+            param.isMoved && areExchanged(shards) && outer.microBatches > 1;
       }
 }
 

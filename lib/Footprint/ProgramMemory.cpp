@@ -1,7 +1,7 @@
 //===- ProgramMemory.cpp - the arena of each stage's program --------------===//
 //
-// Which layers each stage has, as they are cut, and how many micro-batches it
-// holds; what its functions do to memory is in ProgramStage.cpp.
+// Which layers each stage has, as they are sharded, and how many micro-batches
+// it holds; what its functions do to memory is in ProgramStage.cpp.
 //
 //===----------------------------------------------------------------------===//
 

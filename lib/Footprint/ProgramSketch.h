@@ -80,8 +80,8 @@ double leastWorkspace(const LayerTerms &terms, int64_t workers,
 
 /// What becomes of the gradients of a micro-batch.
 struct GradientRule {
-  bool isSummed = false; ///< over micro-batches
-  bool isCut = false;    ///< at the end of the layer (ZeRO 2 and 3)
+  bool isSummed = false;  ///< over micro-batches
+  bool isSharded = false; ///< at the end of the layer (ZeRO 2 and 3)
   /// Over data ranks, with ZeRO 0 and 1: in the layer, if it is a message.
   bool sumsEarly = false;
   auto operator<=>(const GradientRule &) const = default;
@@ -101,7 +101,7 @@ template <typename T> struct ByKept {
   }
 };
 
-/// A kind of layer as it is cut, and where its values lie.
+/// A kind of layer as it is sharded, and where its values lie.
 class SketchedLayer {
 public:
   SketchedLayer(const LayerContext &context, const OuterChoice &outer, int kind,
@@ -140,16 +140,17 @@ public:
     double elements = 0;     ///< on this rank
     double gradient = 0;     ///< elements of the gradient as it is made
     double copies = 1;       ///< of gradients that are summed over data ranks
-    double ranks = 1;        ///< over which state is cut
+    double ranks = 1;        ///< over which state is sharded
     double piece = 0;        ///< elements of a part of it
     double updateBytes = 0;  ///< that live between the matmuls of its update
     bool isMatmul = false;   ///< a matmul makes its gradient
     bool isDeferred = false; ///< its gradient may be made later
-    /// Tensor ranks each make a part of all of it: the sum is cut among them.
+    /// Tensor ranks each make a part of all of it: the sum is scattered among
+    /// them.
     bool isScattered = false;
     bool isTied = false;   ///< another layer of the stage has it
     bool isAcross = false; ///< another stage has it, too
-    bool isMoved = false;  ///< it rests as another layer has it, cut elsewhere
+    bool isMoved = false;  ///< it is stored sharded as another layer has it
     /// Of a moved one: its gradients are added up as they are made, and parts
     /// are exchanged once, in the update.
     bool isSummedApart = false;
@@ -219,7 +220,7 @@ private:
   void findParams();
   double summedOver(int value) const;
   double copiesOf(const LayerParam &param) const;
-  double piecesOver(double copies, bool cutByExperts) const;
+  double piecesOver(double copies, bool shardedByExperts) const;
   AxisState stateOf(int value, int axis) const;
   double bytesIn(int value, llvm::ArrayRef<AxisState> states) const;
   States madeStates(int value) const;

@@ -104,8 +104,8 @@ private:
   // Gradients
   //===--------------------------------------------------------------------===//
 
-  /// Gradients are cut as they come.
-  bool isCut(const Run &run) const {
+  /// Gradients are sharded as they come.
+  bool isSharded(const Run &run) const {
     return outer.zero >= 2 && (run.isLoop || rule.isSummed);
   }
   bool isSummedEarly(const SketchedLayer::Param &param) const {
@@ -119,7 +119,7 @@ private:
 
   double gradientBytes(const Run &run,
                        const SketchedLayer::Param &param) const {
-    bool isPiece = (isCut(run) && param.ranks > 1 && !param.isAcross) ||
+    bool isPiece = (isSharded(run) && param.ranks > 1 && !param.isAcross) ||
                    (param.shrinks(outer.zero) && !rule.isSummed &&
                     isSummedByLayer(run, param));
     double elements = isPiece ? param.piece : param.gradient;
@@ -433,7 +433,7 @@ private:
     passes.weightGradients = !putsOff || !run.isLoop;
     passes.isLoop = run.isLoop;
     passes.gradients = rule;
-    passes.gradients.isCut = isCut(run);
+    passes.gradients.isSharded = isSharded(run);
     return passes;
   }
 
@@ -469,8 +469,8 @@ private:
   void simulateLoop(const Run &run, const SketchedLayer::Passes &passes) {
     std::vector<int> sums;
     for (const SketchedLayer::Param &param : run.layer->params) {
-      bool isStacked =
-          !rule.isSummed || !param.isMatmul || (isCut(run) && param.ranks > 1);
+      bool isStacked = !rule.isSummed || !param.isMatmul ||
+                       (isSharded(run) && param.ranks > 1);
       bool isInBody =
           rule.sumsEarly && rule.isSummed && isSummedByLayer(run, param);
       if (!isMadeIn(param, passes) || !param.param->trainable || !isStacked ||

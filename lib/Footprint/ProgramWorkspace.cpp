@@ -1,7 +1,7 @@
 //===- ProgramWorkspace.cpp - room that library calls need ----------------===//
 //
 // `kerf_workspace` says how large a workspace is, to the stage `memory` and
-// here; the sizes that it is given follow from what each axis cuts.
+// here; the sizes that it is given follow from what each axis shards.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ Sizes program_sketch::shapeIn(const LayerTerms &terms, int value,
   Sizes shape(facts.shape.begin(), facts.shape.end());
   for (auto [size, index] : llvm::zip(shape, facts.classes))
     if (index == IndexClass::Batch)
-      size = std::max<int64_t>(1, size / terms.batchCut());
+      size = std::max<int64_t>(1, size / terms.batchShards());
   for (int axis = 0; axis < kInnerAxes; ++axis)
     if (isExchanged(states[axis])) {
       int64_t &size = shape[splitDim(states[axis])];
@@ -198,13 +198,13 @@ double program_sketch::workspaceOf(const LayerTerms &terms, int index,
     return groupedWorkspace(library, placed.shapeOf(false, 0),
                             placed.shapeOf(false, 1), placed.shapeOf(true, 0),
                             isRounded);
-  auto cuts = terms.cutsOf(index, LayerLayout(), -1);
+  auto shards = terms.shardsOf(index, LayerLayout(), -1);
   for (int axis = 0; axis < kInnerAxes; ++axis)
     if (options[axis] && options[axis]->factor >= 0)
-      cuts[options[axis]->factor] *= terms.ranks[axis];
+      shards[options[axis]->factor] *= terms.ranks[axis];
   llvm::SmallVector<int64_t, 8> sizes;
-  for (auto [factor, cut] : llvm::zip(op.factors, cuts))
-    sizes.push_back(std::max<int64_t>(1, factor.factor.size / cut));
+  for (auto [factor, count] : llvm::zip(op.factors, shards))
+    sizes.push_back(std::max<int64_t>(1, factor.factor.size / count));
   return matmulWorkspace(library, op, sizes, isRounded);
 }
 
@@ -212,7 +212,7 @@ double program_sketch::workspaceOf(const LayerTerms &terms, int index,
 static const AxisOptions &optionsOf(const LayerTerms &terms, int axis,
                                     WorkspaceMemo &memo) {
   auto [at, isNew] = memo.try_emplace(
-      {terms.query.key.kind, axis, terms.ranks[axis], terms.batchCut()});
+      {terms.query.key.kind, axis, terms.ranks[axis], terms.batchShards()});
   if (!isNew)
     return at->second;
   static const std::vector<OpOption> kOne(1);

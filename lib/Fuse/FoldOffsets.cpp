@@ -1,7 +1,7 @@
 //===- FoldOffsets.cpp - where a rank's part lies, as one number ----------===//
 //
-// Attention over a cut sequence is told the first query and the first key of
-// its part. The partition writes how to compute them from the rank's
+// Attention over a sharded sequence is told the first query and the first key
+// of its part. The partition writes how to compute them from the rank's
 // coordinates; all of it is a sum of multiples of coordinates, for a ring of n
 // ranks modulo n parts:
 //

@@ -16,8 +16,8 @@
 //     become  prologue: repeat { w = param "h.{i}.w"; u = unit w } -> @units0,
 //             and both read @units0[i]
 //
-// What is not a weight as it rests stays: one that is gathered first, and the
-// exchange of the maximum where ranks have parts.
+// What is not a weight as it is stored stays: one that is gathered first, and
+// the exchange of the maximum where ranks have parts.
 //
 //===----------------------------------------------------------------------===//
 

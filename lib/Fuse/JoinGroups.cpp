@@ -3,15 +3,15 @@
 // Problem: rows of experts lie in a table per group of sequences, in which each
 // expert has a few of them. Matmuls of experts work on tiles of 128 rows of
 // one expert: of 16 groups of 512 rows each expert wastes half a tile 16 times.
-// Idea: which sequences make a group matters where they are cut among ranks. In
-// the program of a rank all its groups may have one table, in which the rows of
-// an expert lie together, those of the first group first.
+// Idea: which sequences make a group matters where they are sharded over ranks.
+// In the program of a rank all its groups may have one table, in which the rows
+// of an expert lie together, those of the first group first.
 // Steps, per program: follow slots and sizes from `kerf.assign_slots` to all
 // that reads them, over loops and buffers; stop if anything else than dispatch,
-// combination and matmuls does (experts that are cut among ranks). Then make
-// slots of the one table, and let the readers see one group. Shapes of values
-// between them stay: sizes have those of the table in the first row, and zeros
-// behind it, so that sums over the groups stay what they were.
+// combination and matmuls does (experts that are sharded over ranks). Then
+// make slots of the one table, and let the readers see one group. Shapes of
+// values between them stay: sizes have those of the table in the first row, and
+// zeros behind it, so that sums over the groups stay what they were.
 // Cost: linear in the ops of the program.
 //
 //   2 groups, 3 experts, sizes [[3,1,2],[2,2,2]]: sizes [[5,3,4],[0,0,0]]; of

@@ -54,7 +54,7 @@ static int64_t dimOf(const TensorFactors &dims, unsigned factor) {
 }
 
 /// The dimensions of an op. A rank's own part keeps all but the one that is
-/// cut, which two factors make up.
+/// split, which two factors make up.
 static Factors factorsOf(Operation *op) {
   if (auto own = dyn_cast<spmd::SliceOwnOp>(op)) {
     Factors factors(Positions::Ignored);

@@ -121,16 +121,16 @@ HostTensor kerf::joinPieces(llvm::ArrayRef<const HostTensor *> pieces,
 // Shards
 //===----------------------------------------------------------------------===//
 
-ArrayAttr kerf::dropMicro(ArrayAttr cut) {
+ArrayAttr kerf::dropMicro(ArrayAttr sharded) {
   llvm::SmallVector<Attribute> dims;
-  for (auto axes : cut.getAsRange<ArrayAttr>()) {
+  for (auto axes : sharded.getAsRange<ArrayAttr>()) {
     llvm::SmallVector<Attribute> names(axes.begin(), axes.end());
     llvm::erase_if(names, [](Attribute axis) {
       return cast<StringAttr>(axis).getValue() == kMicroAxis;
     });
-    dims.push_back(ArrayAttr::get(cut.getContext(), names));
+    dims.push_back(ArrayAttr::get(sharded.getContext(), names));
   }
-  return ArrayAttr::get(cut.getContext(), dims);
+  return ArrayAttr::get(sharded.getContext(), dims);
 }
 
 static int64_t blocksOf(const Rest &rest, int64_t dim) {
@@ -154,7 +154,7 @@ HostTensor kerf::putInOrder(const HostTensor &global, ZigzagAttr zigzag) {
 HostTensor kerf::takeShard(const HostTensor &global, const Rest &rest,
                            const Place &place) {
   HostTensor shard = global;
-  for (auto [d, axes] : llvm::enumerate(rest.cut.getAsRange<ArrayAttr>())) {
+  for (auto [d, axes] : llvm::enumerate(rest.sharded.getAsRange<ArrayAttr>())) {
     int64_t parts = place.program.getAxesSize(axes);
     if (parts > 1)
       shard = takePart(shard, d, place.index(axes), parts, blocksOf(rest, d));
@@ -170,7 +170,7 @@ static void putShard(HostTensor &whole, const HostTensor &shard,
                      const Rest &rest, const Place &place) {
   llvm::ArrayRef<int64_t> shape = shard.shape();
   llvm::SmallVector<int64_t> places;
-  for (auto axes : rest.cut.getAsRange<ArrayAttr>())
+  for (auto axes : rest.sharded.getAsRange<ArrayAttr>())
     places.push_back(place.index(axes));
   auto strides = stridesOf(whole.shape());
   int64_t local = 0;
@@ -188,7 +188,7 @@ static void putShard(HostTensor &whole, const HostTensor &shard,
   });
 }
 
-/// The shard of a rank, put together from pieces where it rests in them.
+/// The shard of a rank, put together from pieces where it is stored in them.
 static HostTensor shardOf(llvm::ArrayRef<const HostTensor *> shards,
                           const Rest &rest, llvm::ArrayRef<int64_t> globalShape,
                           spmd::ProgramOp program, int64_t rank) {
@@ -196,7 +196,7 @@ static HostTensor shardOf(llvm::ArrayRef<const HostTensor *> shards,
     return *shards[rank];
   llvm::SmallVector<int64_t> shape(globalShape);
   for (auto [size, axes] :
-       llvm::zip_equal(shape, rest.cut.getAsRange<ArrayAttr>()))
+       llvm::zip_equal(shape, rest.sharded.getAsRange<ArrayAttr>()))
     size /= program.getAxesSize(axes);
   auto pieces =
       llvm::map_to_vector(groupOf(program, rank, rest.pieces),

@@ -52,15 +52,15 @@ HostTensor joinPieces(llvm::ArrayRef<const HostTensor *> pieces,
 
 /// How a global tensor rests on the ranks of a program.
 struct Rest {
-  mlir::ArrayAttr cut; ///< one list of axes per dimension
-  /// Blocks of each dimension that are cut one by one; empty: one each.
+  mlir::ArrayAttr sharded; ///< one list of axes per dimension
+  /// Blocks of each dimension, which are sharded one by one; empty: one each.
   llvm::SmallVector<int64_t> blocks;
   mlir::ArrayAttr pieces; ///< axes over which shards are in pieces, or null
   int64_t granule = 1;    ///< of the elements of a piece
 };
 
-/// `cut` without the micro-batches.
-mlir::ArrayAttr dropMicro(mlir::ArrayAttr cut);
+/// `sharded` without the micro-batches.
+mlir::ArrayAttr dropMicro(mlir::ArrayAttr sharded);
 
 /// The rows of dimension 1, given by position, in an order.
 HostTensor putInOrder(const HostTensor &global, ZigzagAttr zigzag);

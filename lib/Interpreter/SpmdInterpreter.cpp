@@ -201,7 +201,7 @@ SpmdInterpreter::run(llvm::ArrayRef<HostTensor> inputs, TrainingState &state,
   for (spmd::ProgramOp program : programs) {
     stages.push_back(std::make_unique<StageRun>(
         program.getSchedule(schedule), impl->options, impl->rules, links));
-    if (failed(stages.back()->state.cut(state)))
+    if (failed(stages.back()->state.shard(state)))
       return failure();
     for (auto [input, value] : llvm::zip_equal(declared, inputs))
       if (auto own = dyn_cast_or_null<spmd::InputOp>(

@@ -147,7 +147,7 @@ LogicalResult StageRun::setInput(spmd::InputOp input,
     return input.emitOpError() << "is given a value of " << global.type;
   HostTensor rounded = putInOrder(global, input.getZigzagAttr());
   roundTensor(rounded, options.f64);
-  Rest rest{dropMicro(input.getCut()), {}, {}};
+  Rest rest{dropMicro(input.getSharded()), {}, {}};
   inputs[input.getSymName().str()] = each(
       [&](int64_t rank) { return takeShard(rounded, rest, placeOf(rank)); });
   return success();
@@ -165,7 +165,7 @@ LogicalResult StageRun::runRead(spmd::ReadOp read) {
   Operation *source = symbols.lookup(read.getSource());
   if (auto input = dyn_cast<spmd::InputOp>(source)) {
     const Ranks &whole = inputs[input.getSymName().str()];
-    bool isPart = input.isCutByMicro() &&
+    bool isPart = input.isSplitByMicro() &&
                   read.getResult().getType() == input.getLocalType() &&
                   program.getMicroBatches() > 1;
     env[read.getResult()] = each([&](int64_t rank) {

@@ -14,7 +14,7 @@ static auto iterationsOf(spmd::ParamOp param) {
 }
 
 static Rest restOf(spmd::ParamOp param, std::optional<ArrayAttr> pieces) {
-  Rest rest{param.getCut(), {}, pieces.value_or(ArrayAttr())};
+  Rest rest{param.getSharded(), {}, pieces.value_or(ArrayAttr())};
   if (param.getBlocks())
     rest.blocks.assign(param.getBlocks()->begin(), param.getBlocks()->end());
   rest.granule = granuleOf(param.getStates());
@@ -37,9 +37,10 @@ static Rest stateRestOf(spmd::ParamOp param, const StateTensor &state) {
   rest.granule /= state.block;
   if (state.without == 0)
     return rest;
-  llvm::SmallVector<Attribute> cut(rest.cut.begin(), rest.cut.end());
-  cut.erase(cut.end() - state.without);
-  rest.cut = ArrayAttr::get(param.getContext(), cut);
+  llvm::SmallVector<Attribute> sharded(rest.sharded.begin(),
+                                       rest.sharded.end());
+  sharded.erase(sharded.end() - state.without);
+  rest.sharded = ArrayAttr::get(param.getContext(), sharded);
   if (!rest.blocks.empty())
     rest.blocks.erase(rest.blocks.end() - state.without);
   return rest;
@@ -48,7 +49,7 @@ static Rest stateRestOf(spmd::ParamOp param, const StateTensor &state) {
 /// Ranks along the pipeline hold other parameters.
 static LogicalResult checkAxes(spmd::ParamOp param) {
   llvm::SmallVector<Attribute> axes;
-  for (auto list : param.getCut().getAsRange<ArrayAttr>())
+  for (auto list : param.getSharded().getAsRange<ArrayAttr>())
     llvm::append_range(axes, list);
   if (param.getStateAxes())
     llvm::append_range(axes, *param.getStateAxes());
@@ -56,12 +57,12 @@ static LogicalResult checkAxes(spmd::ParamOp param) {
                           StringAttr::get(param.getContext(), kPipelineAxis)))
     return success();
   return param.emitOpError()
-         << "\"" << param.getName() << "\" rests over '" << kPipelineAxis
+         << "\"" << param.getName() << "\" is stored over '" << kPipelineAxis
          << "', whose ranks run other programs";
 }
 
 //===----------------------------------------------------------------------===//
-// Cutting and joining
+// Sharding and joining
 //===----------------------------------------------------------------------===//
 
 static void initialize(spmd::ParamOp param, const std::string &name,
@@ -79,9 +80,9 @@ static void initialize(spmd::ParamOp param, const std::string &name,
   state.params[name] = std::move(full);
 }
 
-LogicalResult StageState::cut(TrainingState &state) {
-  auto cut = [&](const TrainingState::Tensors &from, const std::string &name,
-                 const Rest &rest, Shards &to) {
+LogicalResult StageState::shard(TrainingState &state) {
+  auto shard = [&](const TrainingState::Tensors &from, const std::string &name,
+                   const Rest &rest, Shards &to) {
     auto known = from.find(name);
     if (known == from.end())
       return;
@@ -102,11 +103,11 @@ LogicalResult StageState::cut(TrainingState &state) {
           cast<RankedTensorType>(param.getGlobal()).getShape())
         return param.emitOpError()
                << "\"" << name << "\" is " << known << " elsewhere";
-      cut(state.params, name, weightRestOf(param), params);
-      cut(state.masters, name, stateRestOf(param), masters);
+      shard(state.params, name, weightRestOf(param), params);
+      shard(state.masters, name, stateRestOf(param), masters);
       for (const StateTensor &s : param.getStates())
-        cut(state.optimizer, name + "." + s.name.str(), stateRestOf(param, s),
-            optimizer);
+        shard(state.optimizer, name + "." + s.name.str(), stateRestOf(param, s),
+              optimizer);
     }
   }
   return success();
@@ -231,12 +232,12 @@ void StageState::keepUpdate(spmd::ParamOp param, const std::string &name,
     optimizer[name + "." + s.name.str()][rank] = value;
 }
 
-/// The axes that cut dimensions of a parameter, counted from the last, 1.
+/// The axes that shard dimensions of a parameter, counted from the last, 1.
 static ArrayAttr axesOf(spmd::ParamOp param, llvm::ArrayRef<int64_t> dims) {
   llvm::SmallVector<Attribute> axes;
-  ArrayAttr cut = param.getCut();
+  ArrayAttr sharded = param.getSharded();
   for (int64_t dim : dims)
-    llvm::append_range(axes, cast<ArrayAttr>(cut[cut.size() - dim]));
+    llvm::append_range(axes, cast<ArrayAttr>(sharded[sharded.size() - dim]));
   return ArrayAttr::get(param.getContext(), axes);
 }
 

@@ -25,10 +25,10 @@ public:
              UpdateRules &rules)
       : program(program), options(options), rules(rules) {}
 
-  /// Cuts the global state; parameters that are not in it yet get their initial
-  /// values there. Fails for state over the axis of the pipeline, and where a
-  /// parameter has another shape than `state` knows.
-  mlir::LogicalResult cut(TrainingState &state);
+  /// Shards the global state; parameters that are not in it yet get their
+  /// initial values there. Fails for state over the axis of the pipeline, and
+  /// where a parameter has another shape than `state` knows.
+  mlir::LogicalResult shard(TrainingState &state);
   /// Puts parameters, masters, optimizer state, and the gradients that updates
   /// took, together in `state`, which must agree where it holds them already.
   mlir::LogicalResult join(TrainingState &state) const;

@@ -33,7 +33,7 @@ GramUpdate LayerTerms::gramUpdate(int param, const LayerLayout &layout,
   if (update.steps == 0)
     return update;
   llvm::SmallVector<double, 3> sizes(facts.shape.begin(), facts.shape.end());
-  int last = int(sizes.size()) - 1, cut = -1;
+  int last = int(sizes.size()) - 1, sharded = -1;
   for (int a = 0; a < kInnerAxes; ++a) {
     if (!has(a) || (a != axis && layout.axes[a].params.empty()))
       continue;
@@ -44,10 +44,10 @@ GramUpdate LayerTerms::gramUpdate(int param, const LayerLayout &layout,
     sizes[dim] /= double(ranks[a]);
     if (dim < last - 1)
       continue;
-    cut = dim;
+    sharded = dim;
     update.axis = a;
   }
-  bool onRows = cut < 0 ? sizes[last - 1] <= sizes[last] : cut == last;
+  bool onRows = sharded < 0 ? sizes[last - 1] <= sizes[last] : sharded == last;
   update.side = sizes[onRows ? last - 1 : last];
   update.other = sizes[onRows ? last : last - 1];
   update.batch = last > 1 ? sizes[0] : 1;

@@ -6,7 +6,7 @@
 // Idea: without latencies and shapes a layer's costs are linear in the
 // micro-batch, so one solve per axis and group bounds all keys with it.
 //
-// Several axes: what the others do cuts an op's seconds, a conversion's bytes
+// Several axes: the others divide an op's seconds, a conversion's bytes
 // and a parameter's elements by no more than their ranks, so a layout's part on
 // one axis alone takes at most so many times as much. It takes that whether the
 // ops count in full on one axis or 1/k on each of k axes. In the latter case
@@ -41,7 +41,8 @@ LayerBounds::LayerBounds(const LayerContext &context,
     bounds.push_back(boundOf(static_cast<int>(kind)));
 }
 
-/// Matmuls at the best rate and rows at full bandwidth, cut over everything.
+/// Matmuls at the best rate and rows at full bandwidth, divided over
+/// everything.
 LayerBounds::Bound LayerBounds::boundOf(int number) const {
   const LayerKind &kind = context.step->kinds[number];
   Device device = context.machine->perRank().device;
@@ -227,10 +228,10 @@ static KeptCurve underPoints(KeptCurve points) {
 ///
 /// Why it bounds every layout on n ranks: a value that is kept there takes at
 /// least 1/n of its bytes, and an op that is recomputed at least 1/n of its
-/// seconds, since neither is cut by more than n; which ops must be recomputed
-/// for a set of kept values depends on the ops alone. So n x (bytes, seconds)
-/// of a point is above the curve of one rank, whose seconds and bytes per
-/// sequence do not depend on the micro-batch.
+/// seconds, since neither is divided by more than n; which ops must be
+/// recomputed for a set of kept values depends on the ops alone. So n x (bytes,
+/// seconds) of a point is above the curve of one rank, whose seconds and bytes
+/// per sequence do not depend on the micro-batch.
 KeptCurve LayerBounds::curveOf(int kind, bool travels) const {
   // One sequence, or prices of bytes leave the range of costs; what does not
   // grow with the batch counts nothing.

@@ -29,7 +29,7 @@ static LayerBuffer bufferOf(const LayerTerms &terms, const LayerLayout &layout,
   buffer.shape = value.shape;
   for (auto [dim, size] : llvm::zip(value.classes, buffer.shape))
     if (dim == IndexClass::Batch)
-      size /= terms.batchCut();
+      size /= terms.batchShards();
   for (int axis = 0; axis < kInnerAxes; ++axis) {
     if (!terms.has(axis) || layout.axes[axis].ops.empty())
       continue;

@@ -40,7 +40,7 @@ double kerf::keptBytes(const LayerTerms &terms, const LayerLayout &layout,
   const LayerValue &facts = terms.kind.values[value];
   double bytes = facts.bytes();
   if (llvm::is_contained(facts.classes, IndexClass::Batch))
-    bytes /= double(terms.batchCut());
+    bytes /= double(terms.batchShards());
   for (int axis = 0; axis < kInnerAxes; ++axis)
     if (terms.has(axis))
       bytes *= terms.heldShare(keptState(terms, layout, value, axis), axis);

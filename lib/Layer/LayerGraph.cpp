@@ -8,10 +8,10 @@
 // value's maker and its reader (the conversion), or three (with a shared state
 // between).
 //
-// Example: y = x w with x cut in tokens over 4 ranks, w in outputs. Option n of
-// the matmul needs x replicated: the pair table of (state of x, option) holds
-// an all-gather there, 0 for option `tokens`, whose result then is cut in
-// tokens.
+// Example: y = x w with x sharded in tokens over 4 ranks, w in outputs. Option
+// n of the matmul needs x replicated: the pair table of (state of x, option)
+// holds an all-gather there, 0 for option `tokens`, whose result then is
+// sharded in tokens.
 //
 //===----------------------------------------------------------------------===//
 

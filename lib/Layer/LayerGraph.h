@@ -44,7 +44,7 @@ LayerGraph buildLayerGraph(const LayerTerms &terms, int axis,
                            const LayerLayout &layout, double share = 1);
 
 /// Two axes at once: every variable is a pair of theirs. Without recomputation
-/// and state that rests apart.
+/// and state that is stored apart.
 class PairGraph {
 public:
   PairGraph(const LayerTerms &terms, int first, int second);
@@ -57,8 +57,8 @@ private:
   const LayerTerms &terms;
   std::array<int, 2> axes;
   std::array<LayerGraph, 2> sides;
-  /// The graphs of the two axes where the other one cuts what travels.
-  std::array<LayerGraph, 2> cutSides;
+  /// The graphs of the two axes where the other one shards what travels.
+  std::array<LayerGraph, 2> shardedSides;
   /// Per variable the variables of the axes (-1: none) and its states.
   std::vector<Pair> variables;
   std::vector<std::vector<Pair>> states;

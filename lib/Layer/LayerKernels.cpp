@@ -4,10 +4,10 @@
 // decided by a later stage, `fuse`: chains become kernels, readers of one
 // tensor share one, matmuls of GPUs end in what follows them, and parts are
 // computed where they are joined.
-// Idea: simulate that stage on the ops of a kind, uncut, and note for each op
-// which of its operands and results move. So times stay functions of an op and
-// its option; that kernels come apart where a collective stands between their
-// ops is left out. Steps: each pass is a body of nodes as in Sketch.h;
+// Idea: simulate that stage on the ops of a kind, unsharded, and note for each
+// op which of its operands and results move. So times stay functions of an op
+// and its option; that kernels come apart where a collective stands between
+// their ops is left out. Steps: each pass is a body of nodes as in Sketch.h;
 // epilogues; groups; in a group the first reader of a tensor pays for it, and
 // only what others read is written. Weight gradients pay last, since they may
 // be deferred. Cost: (ops)^2 per pass, once per kind.

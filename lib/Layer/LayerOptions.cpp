@@ -1,12 +1,11 @@
-//===- LayerOptions.cpp - the ways in which an op can be cut --------------===//
+//===- LayerOptions.cpp - the ways in which an op can be split ------------===//
 //
-// From factors alone: any factor that may be cut and divides; nothing; a
+// From factors alone: any factor that may be split and divides; nothing; a
 // pending sum that passes through a linear op; a variant with communication of
 // its own; rows that data sends to their owners, and that stay there in ops
-// that pass them on. Where a factor makes up a
-// dimension with others before it (`{3, n}`: thirds), its cut is a cut of every
-// block, and ops that only pass that dimension on may be cut in the same
-// pattern.
+// that pass them on. Where a factor makes up a dimension with others before it
+// (`{3, n}`: thirds), every block is split, and ops that only pass that
+// dimension on may be split in the same pattern.
 //
 //===----------------------------------------------------------------------===//
 
@@ -347,8 +346,8 @@ static bool addPattern(std::vector<int64_t> &patterns, int64_t outer) {
   return true;
 }
 
-/// Blocks in which an op may cut a factor: those of dimensions that the factor
-/// is alone in, and 1.
+/// Blocks in which an op may split a factor: those of dimensions that the
+/// factor is alone in, and 1.
 static std::vector<int64_t>
 patternsOf(const LayerOp &op, int factor,
            const std::vector<std::vector<std::vector<int64_t>>> &patterns) {
@@ -391,7 +390,7 @@ void LayerFacts::findPatterns(const LayerKind &kind) {
 // Options
 //===----------------------------------------------------------------------===//
 
-/// The state of a tensor when `factors` of the op are cut in `outer` blocks.
+/// The state of a tensor when `factors` of the op are split in `outer` blocks.
 static AxisState stateWith(const LayerOp &op, const TensorFactors &dims,
                            llvm::ArrayRef<unsigned> factors, int64_t outer) {
   for (size_t d = 0; d < dims.size(); ++d)
@@ -409,9 +408,9 @@ static AxisState stateWith(const LayerOp &op, const TensorFactors &dims,
   return kReplicated;
 }
 
-/// The option that cuts factors; results without them are sums if `sums`.
-static OpOption cutting(const LayerOp &op, llvm::ArrayRef<unsigned> factors,
-                        int64_t outer, bool sums) {
+/// The option that splits factors; results without them are sums if `sums`.
+static OpOption splitOption(const LayerOp &op, llvm::ArrayRef<unsigned> factors,
+                            int64_t outer, bool sums) {
   OpOption option;
   option.factor = factors[0];
   option.outer = outer;
@@ -431,30 +430,30 @@ static OpOption replicated(const LayerOp &op) {
   return option;
 }
 
-/// Rows that data sends to their owners: every tensor with such rows is cut by
-/// them; what gathers them back is a sum.
+/// Rows that data sends to their owners: every tensor with such rows is sharded
+/// by them; what gathers them back is a sum.
 static void addMapOptions(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
                           int64_t ranks, std::vector<OpOption> &options) {
   for (const FactorMap &map : op.maps) {
-    llvm::SmallVector<unsigned, 4> cut;
+    llvm::SmallVector<unsigned, 4> split;
     for (const auto *list : {&map.from, &map.to})
       for (unsigned f : *list)
         if (op.factors[f].index == IndexClass::Expert &&
             op.factors[f].factor.kind == FactorKind::Whole)
-          cut.push_back(f);
-    bool divides = !cut.empty();
-    for (unsigned f : cut)
+          split.push_back(f);
+    bool divides = !split.empty();
+    for (unsigned f : split)
       divides &= sizes[f] % ranks == 0;
     if (!divides)
       continue;
-    OpOption option = cutting(op, cut, 1, /*sums=*/true);
-    option.factor = cut.back();
+    OpOption option = splitOption(op, split, 1, /*sums=*/true);
+    option.factor = split.back();
     options.push_back(option);
   }
 }
 
-/// Ranks exchange the rows of a table: what cuts tokens, or experts, cuts the
-/// rows of tables.
+/// Ranks exchange the rows of a table: what splits tokens, or experts, splits
+/// the rows of tables.
 static OpOption exchanging(const LayerOp &op, int index) {
   const FactorVariant &variant = op.variants[index];
   OpOption option;
@@ -489,7 +488,7 @@ static void addVariants(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
     auto add = [&](llvm::ArrayRef<unsigned> factors) {
       if (!llvm::all_of(factors, divides))
         return;
-      OpOption option = cutting(op, factors, 1, variant.leavesSum);
+      OpOption option = splitOption(op, factors, 1, variant.leavesSum);
       option.variant = i;
       options.push_back(option);
     };
@@ -557,7 +556,7 @@ static std::vector<OpOption> makeOptions(const LayerKind &kind,
               ? sums || op.work.matmuls() > 0
               : sizes[f] % (outer * ranks * op.factors[f].granule) != 0)
         continue;
-      options.push_back(cutting(op, {f}, outer, sums));
+      options.push_back(splitOption(op, {f}, outer, sums));
     }
   }
   addMapOptions(op, sizes, ranks, options);
@@ -583,7 +582,7 @@ static bool makesWholeOverContext(const LayerKind &kind, const LayerOp &op,
          llvm::any_of(op.results, isDense) && llvm::any_of(op.factors, canSum);
 }
 
-/// What an axis may cut: the tensor axis anything but the batch, the context
+/// What an axis may split: the tensor axis anything but the batch, the context
 /// axis sequences, the expert axis the batch and experts.
 bool LayerTerms::allowed(int axis, const LayerOp &op,
                          const OpOption &option) const {
@@ -616,8 +615,9 @@ static bool hasRows(const OpOption &option, bool exchanged) {
          llvm::any_of(option.results, has);
 }
 
-/// True when one option cuts a dimension where data says and the other evenly.
-static bool cutsUnlike(const OpOption &option, const OpOption &other) {
+/// True when one option shards a dimension where data says and the other
+/// evenly.
+static bool shardsUnlike(const OpOption &option, const OpOption &other) {
   auto unlike = [](AxisState a, AxisState b) {
     return isSplit(a) && isSplit(b) && splitDim(a) == splitDim(b) &&
            isRagged(a) != isRagged(b);
@@ -633,17 +633,17 @@ static bool cutsUnlike(const OpOption &option, const OpOption &other) {
 }
 
 /// True when ranks of one axis exchange rows of a table that another axis has
-/// cut by owners where it is, or cut a dimension evenly whose rows are with
-/// owners: programs know one way for all axes of a dimension.
+/// sharded by owners where it is, or shard a dimension evenly whose rows are
+/// with owners: programs know one way for all axes of a dimension.
 static bool mixRows(const OpOption &option, const OpOption &other) {
   for (bool exchanged : {false, true})
     if (hasRows(option, exchanged) && hasRows(other, !exchanged))
       return true;
-  return cutsUnlike(option, other);
+  return shardsUnlike(option, other);
 }
 
 /// True when ranks of the first option's axis pass parts round while the other
-/// axis cuts one of these factors alone.
+/// axis splits one of these factors alone.
 static bool breaksRing(const LayerOp &op, const OpOption &ring,
                        const OpOption &other) {
   return isRing(op, ring) && other.factor >= 0 &&
@@ -711,10 +711,10 @@ LayerTerms::options(int axis, const LayerLayout &layout) const {
   all.clear();
   for (size_t i = 0; i < kind.ops.size(); ++i) {
     const LayerOp &op = kind.ops[i];
-    auto cuts = cutsOf(i, layout, axis);
+    auto shards = shardsOf(i, layout, axis);
     llvm::SmallVector<int64_t, 8> sizes;
     for (size_t f = 0; f < op.factors.size(); ++f)
-      sizes.push_back(op.factors[f].factor.size / cuts[f]);
+      sizes.push_back(op.factors[f].factor.size / shards[f]);
     std::vector<OpOption> own;
     for (OpOption &option : makeOptions(kind, op, ranks[axis], sizes, facts,
                                         context.step->moeBuffer > 0))

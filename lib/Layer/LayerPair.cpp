@@ -4,14 +4,14 @@
 // improve. How far is it from the best?
 //
 // Idea: every variable becomes a pair of states, one per axis. A table of an
-// axis stays as it is, but its bytes shrink where the other axis cuts the value
-// that travels, so it also knows the maker of that value. Time of ops and price
-// of bytes depend on both states of one variable only.
+// axis stays as it is, but its bytes shrink where the other axis shards the
+// value that travels, so it also knows the maker of that value. Time of ops and
+// price of bytes depend on both states of one variable only.
 //
 // Example: y = x w on axes of 2 and 2. The matmul's states are pairs of
 // options, (rows, outputs) among them; its unary table has the time of a
 // quarter. The gather of x over the second axis moves half the bytes for pairs
-// whose first part cuts x in rows.
+// whose first part shards x in rows.
 //
 // Cost: tables of matmuls of states: small layers only, or what bounds leave.
 //
@@ -26,7 +26,7 @@ PairGraph::PairGraph(const LayerTerms &terms, int first, int second)
   for (int side = 0; side < 2; ++side) {
     double part = 1 / double(terms.ranks[axes[1 - side]]);
     sides[side] = buildLayerGraph(terms, axes[side], {});
-    cutSides[side] = buildLayerGraph(terms, axes[side], {}, part);
+    shardedSides[side] = buildLayerGraph(terms, axes[side], {}, part);
     possible &= sides[side].possible;
     numbers[side].assign(sides[side].graph.domains.size(), -1);
   }
@@ -228,7 +228,7 @@ void PairGraph::addTraffic(int side) {
     if (subject.value < 0 && subject.param < 0)
       continue;
     const CostTable &whole = own.graph.tables[t];
-    const CostTable &part = cutSides[side].graph.tables[t];
+    const CostTable &part = shardedSides[side].graph.tables[t];
     auto [maker, made] = makerOf(other, terms.kind, subject);
     std::vector<int> list;
     for (int variable : whole.variables)
@@ -245,8 +245,8 @@ void PairGraph::addTraffic(int side) {
                                    : kReplicated;
       // Rooms of routed rows travel whole.
       bool isRoom = terms.isOurs && isRagged(state);
-      bool cut = isSplit(state) && !isRoom;
-      return (cut ? part : whole).at(own.graph.domains, chosen);
+      bool isSharded = isSplit(state) && !isRoom;
+      return (isSharded ? part : whole).at(own.graph.domains, chosen);
     });
   }
 }

@@ -22,31 +22,32 @@
 
 using namespace kerf;
 
-TiedCuts kerf::cutsOf(const LayerLayout &first, size_t p,
-                      const LayerLayout &second, size_t q) {
-  TiedCuts cuts = {};
+TiedShards kerf::shardsOf(const LayerLayout &first, size_t p,
+                          const LayerLayout &second, size_t q) {
+  TiedShards shards = {};
   for (size_t axis = 0; axis < kInnerAxes; ++axis) {
     const AxisLayout &own = first.axes[axis], &other = second.axes[axis];
     if (!own.params.empty() && !other.params.empty())
-      cuts[axis] = {own.params[p].weight, other.params[q].weight};
+      shards[axis] = {own.params[p].weight, other.params[q].weight};
   }
-  return cuts;
+  return shards;
 }
 
-TiedCuts kerf::tiedCuts(const LayerKind &firstKind, const LayerLayout &first,
-                        const LayerKind &secondKind,
-                        const LayerLayout &second) {
+TiedShards kerf::tiedShards(const LayerKind &firstKind,
+                            const LayerLayout &first,
+                            const LayerKind &secondKind,
+                            const LayerLayout &second) {
   for (auto [q, param] : llvm::enumerate(secondKind.params))
     for (auto [p, other] : llvm::enumerate(firstKind.params))
       if (param.shared && param.name == other.name)
-        return cutsOf(first, p, second, q);
+        return shardsOf(first, p, second, q);
   return {};
 }
 
 /// Whether some op that reads a parameter has a factor of that index in it
 /// which `ranks` divide.
-static bool isCutBy(const LayerKind &kind, int param, IndexClass index,
-                    int64_t ranks) {
+static bool isShardedBy(const LayerKind &kind, int param, IndexClass index,
+                        int64_t ranks) {
   for (const LayerOp &op : kind.ops)
     for (auto [value, dims] : llvm::zip(op.operands, op.operandFactors)) {
       if (kind.values[value].param != param)
@@ -71,7 +72,7 @@ std::vector<double> LayerBounds::weightsOf(const TableKey &key,
     int own = static_cast<int>(number);
     for (auto [axis, index] : {std::pair(kInnerExpert, IndexClass::Expert),
                                std::pair(kInnerContext, IndexClass::Sequence)})
-      if (isCutBy(kind, own, index, key.groups[axis].size))
+      if (isShardedBy(kind, own, index, key.groups[axis].size))
         left /= double(key.groups[axis].size);
     weights.push_back(left);
   }
@@ -237,15 +238,15 @@ std::vector<LayerBounds::Line> LayerBounds::together(const TableKey &key,
                                                      const State &state) {
   llvm::SmallVector<int, 3> axes = axesOf(key);
   auto shares = static_cast<int>(axes.size());
-  bool cutsTensor = key.groups[kInnerTensor].size > 1;
-  bool cutsExperts = key.groups[kInnerExpert].size > 1;
-  double part = !cutsExperts ? 0 : cutsTensor ? 0.5 : 1;
+  bool shardsTensor = key.groups[kInnerTensor].size > 1;
+  bool shardsExperts = key.groups[kInnerExpert].size > 1;
+  double part = !shardsExperts ? 0 : shardsTensor ? 0.5 : 1;
   TableKey sequence = key;
   sequence.microBatch = key.groups[kInnerContext].size;
   std::vector<Line> own, other;
-  if (cutsTensor)
+  if (shardsTensor)
     own = tensorLines(key, shares, 1 - part);
-  if (cutsExperts)
+  if (shardsExperts)
     other = expertLines(key, shares);
   // A second of the expert axis alone is at least 1/tp of one here, and of an
   // element a rank holds at least 1/(tp cp).
@@ -262,7 +263,7 @@ std::vector<LayerBounds::Line> LayerBounds::together(const TableKey &key,
   for (double price : prices) {
     double value =
         fixed + valueAt(own, price) + scale * valueAt(other, each * price);
-    if (!cutsTensor)
+    if (!shardsTensor)
       value += price * state.denseElements;
     lines.push_back({price, value});
   }

@@ -88,21 +88,21 @@ bool LayerTerms::isExternal(int value) const {
 }
 
 llvm::SmallVector<int64_t, 8>
-LayerTerms::cutsOf(int index, const LayerLayout &layout, int except) const {
+LayerTerms::shardsOf(int index, const LayerLayout &layout, int except) const {
   const LayerOp &op = kind.ops[index];
-  llvm::SmallVector<int64_t, 8> cuts(op.factors.size(), 1);
+  llvm::SmallVector<int64_t, 8> shards(op.factors.size(), 1);
   for (size_t f = 0; f < op.factors.size(); ++f)
     if (op.factors[f].index == IndexClass::Batch &&
         op.factors[f].factor.size > 1)
-      cuts[f] = std::min(batch, op.factors[f].factor.size);
+      shards[f] = std::min(batch, op.factors[f].factor.size);
   for (int axis = 0; axis < kInnerAxes; ++axis) {
     if (axis == except || !has(axis) || layout.axes[axis].ops.empty())
       continue;
     int factor = layout.axes[axis].ops[index].factor;
     if (factor >= 0)
-      cuts[factor] *= ranks[axis];
+      shards[factor] *= ranks[axis];
   }
-  return cuts;
+  return shards;
 }
 
 /// Bytes of an operand or result on one rank; with `room`, of rows of experts
@@ -202,12 +202,13 @@ bool kerf::isMaximumOfBatch(const LayerOp &op) {
 }
 
 /// Ranks that share the sequence of an attention.
-static int64_t sequenceRanks(const LayerOp &op, llvm::ArrayRef<int64_t> cuts) {
+static int64_t sequenceRanks(const LayerOp &op,
+                             llvm::ArrayRef<int64_t> shards) {
   const auto *ring = llvm::find_if(
       op.variants, [](const FactorVariant &v) { return v.together; });
   return ring == op.variants.end()
              ? 1
-             : std::max(cuts[ring->factors[0]], cuts[ring->factors[1]]);
+             : std::max(shards[ring->factors[0]], shards[ring->factors[1]]);
 }
 
 /// Are tokens in the order in which n ranks have equal causal work?
@@ -218,24 +219,24 @@ static bool isZigzag(const StepModel &step, int64_t n) {
 /// Causal work of the last of n ranks that share a sequence, in parts of the
 /// mean: (2n - 1) / n with parts by position (of n^2 equal blocks of queries
 /// and keys a rank r has r whole and one half ones), else 1.
-static double causalSkew(const LayerOp &op, llvm::ArrayRef<int64_t> cuts,
+static double causalSkew(const LayerOp &op, llvm::ArrayRef<int64_t> shards,
                          const StepModel &step) {
-  int64_t n = sequenceRanks(op, cuts);
+  int64_t n = sequenceRanks(op, shards);
   return !op.causal || isZigzag(step, n) ? 1 : double(2 * n - 1) / double(n);
 }
 
 /// A dimension of an operand on one rank.
 static int64_t localSize(const LayerKind &kind, const LayerOp &op, int operand,
-                         int dim, llvm::ArrayRef<int64_t> cuts) {
+                         int dim, llvm::ArrayRef<int64_t> shards) {
   int64_t parts = 1;
   for (unsigned f : op.operandFactors[operand][dim])
-    parts *= cuts[f];
+    parts *= shards[f];
   return std::max<int64_t>(1, kind.values[op.operands[operand]].shape[dim] /
                                   parts);
 }
 
 std::vector<int64_t> LayerTerms::attentionAttrs(const LayerOp &op,
-                                                llvm::ArrayRef<int64_t> cuts,
+                                                llvm::ArrayRef<int64_t> shards,
                                                 int64_t contexts) const {
   std::vector<int64_t> attrs(KERF_ATTN_ATTR_COUNT, 0);
   const auto &q = kind.values[op.operands[0]].shape;
@@ -245,10 +246,10 @@ std::vector<int64_t> LayerTerms::attentionAttrs(const LayerOp &op,
   attrs[KERF_ATTN_DTYPE] = op.type == "f32"   ? KERF_F32
                            : op.type == "f16" ? KERF_F16
                                               : KERF_BF16;
-  attrs[KERF_ATTN_B] = localSize(kind, op, 0, 0, cuts);
+  attrs[KERF_ATTN_B] = localSize(kind, op, 0, 0, shards);
   attrs[KERF_ATTN_SQ] = std::max<int64_t>(1, q[1] / contexts);
-  attrs[KERF_ATTN_H] = localSize(kind, op, 0, 2, cuts);
-  attrs[KERF_ATTN_G] = localSize(kind, op, 1, 2, cuts);
+  attrs[KERF_ATTN_H] = localSize(kind, op, 0, 2, shards);
+  attrs[KERF_ATTN_G] = localSize(kind, op, 1, 2, shards);
   attrs[KERF_ATTN_SK] =
       hasAllKeys ? k[1] : std::max<int64_t>(1, k[1] / contexts);
   attrs[KERF_ATTN_D] = q[3];
@@ -265,25 +266,26 @@ std::vector<int64_t> LayerTerms::attentionAttrs(const LayerOp &op,
 
 /// Bounds ask by its kind alone: they come of times on fewer ranks, where a
 /// gradient may be too large for the library that is not so on more. All
-/// context ranks are taken to cut it.
-bool LayerTerms::isOwnAttention(const LayerOp &op, llvm::ArrayRef<int64_t> cuts,
+/// context ranks are taken to share its sequence.
+bool LayerTerms::isOwnAttention(const LayerOp &op,
+                                llvm::ArrayRef<int64_t> shards,
                                 bool byKind) const {
-  int64_t contexts = std::max(ranks[kInnerContext], sequenceRanks(op, cuts));
+  int64_t contexts = std::max(ranks[kInnerContext], sequenceRanks(op, shards));
   auto isOwn =
       byKind ? kerf_cuda_attention_is_own_kind : kerf_cuda_attention_is_own;
   return device.target == BackendTarget::Cuda &&
-         isOwn(attentionAttrs(op, cuts, contexts).data(),
+         isOwn(attentionAttrs(op, shards, contexts).data(),
                op.phase != LayerPhase::Forward, op.isPacked, contexts > 1);
 }
 
 double LayerTerms::orderBytes(const LayerOp &op,
-                              llvm::ArrayRef<int64_t> cuts) const {
+                              llvm::ArrayRef<int64_t> shards) const {
   if (device.target != BackendTarget::Cuda ||
       context.profile.name != Profile().name)
     return 0;
-  auto attrs = attentionAttrs(op, cuts, sequenceRanks(op, cuts));
+  auto attrs = attentionAttrs(op, shards, sequenceRanks(op, shards));
   if (!kerf_cuda_attention_is_sorted(attrs.data()) ||
-      isOwnAttention(op, cuts, query.ideal))
+      isOwnAttention(op, shards, query.ideal))
     return 0;
   double rows = double(attrs[KERF_ATTN_B]) * double(attrs[KERF_ATTN_SK]) *
                 double(attrs[KERF_ATTN_G]);
@@ -293,13 +295,14 @@ double LayerTerms::orderBytes(const LayerOp &op,
          (op.phase == LayerPhase::Forward ? kSortedForward : kSortedBackward);
 }
 
-double LayerTerms::matmulSecOf(int index, llvm::ArrayRef<int64_t> cuts) const {
+double LayerTerms::matmulSecOf(int index,
+                               llvm::ArrayRef<int64_t> shards) const {
   const LayerOp &op = kind.ops[index];
   double flops = op.work.matmulFlops;
   llvm::SmallVector<double, 8> sizes;
-  for (size_t f = 0; f < cuts.size(); ++f) {
-    flops /= double(cuts[f]);
-    sizes.push_back(double(op.factors[f].factor.size) / double(cuts[f]));
+  for (size_t f = 0; f < shards.size(); ++f) {
+    flops /= double(shards[f]);
+    sizes.push_back(double(op.factors[f].factor.size) / double(shards[f]));
   }
   MatmulShape shape =
       op.isGrouped() ? groupedShapeOf(op, sizes) : matmulShapeOf(op, sizes);
@@ -358,14 +361,14 @@ double LayerTerms::addingSec(int index, const LayerLayout &layout) const {
   if (!context.profile.fused || query.ideal || op.work.matmulFlops <= 0 ||
       kind.values[op.results[0]].gradientOf < 0)
     return 0;
-  auto cuts = cutsOf(index, layout, -1);
+  auto shards = shardsOf(index, layout, -1);
   double scale = 1;
-  for (int64_t cut : cuts)
-    scale *= double(cut);
+  for (int64_t count : shards)
+    scale *= double(count);
   double moved = movedBytes(index, layout, -1, nullptr, false, scale);
   double more = tensorBytes(index, true, 0, layout, -1, nullptr);
   double rate = device.memoryBytesPerSec * device.efficiency.memory;
-  double matmul = matmulSecOf(index, cuts);
+  double matmul = matmulSecOf(index, shards);
   return std::max(matmul, (moved + more) / rate) -
          std::max(matmul, moved / rate);
 }
@@ -423,12 +426,12 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
   }
   if (op.view || (traffic.ops[index].inMatmul && !again))
     return {};
-  auto cuts = cutsOf(index, layout, axis);
+  auto shards = shardsOf(index, layout, axis);
   if (option && option->factor >= 0)
-    cuts[option->factor] *= ranks[axis];
+    shards[option->factor] *= ranks[axis];
   double scale = 1;
-  for (int64_t cut : cuts)
-    scale *= double(cut);
+  for (int64_t count : shards)
+    scale *= double(count);
   double moved = movedBytes(index, layout, axis, option, again, scale) +
                  roomBytes(index, layout, axis, option);
   const Profile &profile = context.profile;
@@ -443,21 +446,21 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
                           op.type,
                           op.phase != LayerPhase::Forward,
                           rows > 0 ? op.scores / scale / rows : 0,
-                          isOwnAttention(op, cuts, query.ideal)};
-    double skew = causalSkew(op, cuts, *context.step);
+                          isOwnAttention(op, shards, query.ideal)};
+    double skew = causalSkew(op, shards, *context.step);
     double sec = skew * attentionSec(device, profile, work);
     double spared = 0;
-    if (work.isOwn && !isOwnAttention(op, cuts, /*byKind=*/true)) {
+    if (work.isOwn && !isOwnAttention(op, shards, /*byKind=*/true)) {
       work.isOwn = false;
       spared = sec - skew * attentionSec(device, profile, work);
     }
     return {WorkKind::Attention,
-            sec + rowSec(device, profile, orderBytes(op, cuts), 0), spared};
+            sec + rowSec(device, profile, orderBytes(op, shards), 0), spared};
   }
   if (op.work.matmulFlops > 0) {
     if (query.ideal)
       return {WorkKind::Matmul, op.work.matmulFlops / scale / bestRate(op)};
-    return {WorkKind::Matmul, std::max(matmulSecOf(index, cuts),
+    return {WorkKind::Matmul, std::max(matmulSecOf(index, shards),
                                        moved / (device.memoryBytesPerSec *
                                                 device.efficiency.memory))};
   }
@@ -510,7 +513,7 @@ LayerTerms::variantBy(int index, const OpOption &option, int axis,
     return own;
   }
   if (!variant.together) {
-    // Statistics of the rows that a cut goes through: a maximum and a sum, f32.
+    // Statistics of the rows, which are split: a maximum and a sum, f32.
     double rows = tensorBytes(index, false, 0, layout, axis, nullptr);
     const LayerValue &value = kind.values[op.operands[0]];
     rows /= value.elementBytes * op.factors[option.factor].factor.size;
@@ -644,7 +647,7 @@ double LayerTerms::heldBytesOf(int value, const LayerLayout &layout, int except,
   });
 }
 
-int LayerTerms::cutDim(int value, const LayerLayout &layout) const {
+int LayerTerms::shardedDim(int value, const LayerLayout &layout) const {
   if (!has(kInnerTensor) || layout.axes[kInnerTensor].ops.empty())
     return -1;
   const AxisLayout &own = layout.axes[kInnerTensor];
@@ -665,7 +668,7 @@ Moving LayerTerms::movingOf(int value, const LayerLayout &layout,
                      : bytesOf(value, layout, except));
   const LayerValue &facts = kind.values[value];
   if (except == kInnerContext)
-    what.cutWithin = cutDim(value, layout);
+    what.shardedWithin = shardedDim(value, layout);
   double outside = 1;
   for (size_t d = 0; packs && d < facts.shape.size(); ++d) {
     if (outside > 1)
@@ -704,10 +707,10 @@ std::optional<Exchange> LayerTerms::convertBy(int axis, AxisState from,
 
 std::optional<Exchange> LayerTerms::gatherWithin(AxisState from, AxisState to,
                                                  const Moving &what) const {
-  auto isCut = [&](AxisState state) {
-    return isSplit(state) && splitDim(state) == what.cutWithin;
+  auto isSharded = [&](AxisState state) {
+    return isSplit(state) && splitDim(state) == what.shardedWithin;
   };
-  if (what.cutWithin < 0 || isCut(from) == isCut(to))
+  if (what.shardedWithin < 0 || isSharded(from) == isSharded(to))
     return std::nullopt;
   return Exchange{CollectiveKind::AllGather,
                   what.bytes * double(ranks[kInnerTensor])};
@@ -741,7 +744,8 @@ double LayerTerms::secOf(int axis, unsigned others,
         slowest = std::max(slowest, secOf(other, exchange));
     return slowest;
   }
-  // One after the other, the innermost last of a gather, of what is then cut.
+  // One after the other, the innermost last of a gather, of what is then
+  // sharded.
   double sec = 0, bytes = exchange.bytes;
   for (int other = 0; other < kInnerAxes; ++other)
     if (axes >> other & 1) {

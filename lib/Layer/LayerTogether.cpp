@@ -6,13 +6,13 @@
 // both axes.
 //
 // Idea: the steps in the order of `planConversion`: sums outwards in, scattered
-// where their axis is the next cut of a dimension, then what moves from one
+// where their axis is the next to shard a dimension, then what moves from one
 // dimension to another, then gathers, those of one dimension together where
-// its parts lie in the order of the mesh, else the innermost cut first.
+// its parts lie in the order of the mesh, else the innermost axis first.
 //
-// Example: rows cut over experts' ranks inside tensor ranks, needed whole: the
-// experts' ranks gather half of them, tensor ranks then all; over context ranks
-// and tensor ranks all are gathered at once.
+// Example: rows sharded over experts' ranks inside tensor ranks, needed whole:
+// the experts' ranks gather half of them, tensor ranks then all; over context
+// ranks and tensor ranks all are gathered at once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,8 +46,9 @@ private:
   int64_t strideOf(int axis) const {
     return terms.query.key.groups[axis].stride;
   }
-  /// The order of cuts within a dimension, the outer ones first: of several
-  /// index classes in it the outer one's, then by axis (`PlanWriter::cut`).
+  /// The order of the axes that shard a dimension, the outer ones first: of
+  /// several index classes in it the outer one's, then by axis
+  /// (`PlanWriter::split`).
   static std::pair<int64_t, int> depthOf(AxisState state, int axis) {
     return {splitOuter(state), axis == kInnerContext  ? 0
                                : axis == kInnerTensor ? 1
@@ -91,7 +92,7 @@ private:
         ++it;
   }
 
-  /// True if no axis that has still to move cuts the dimension further out.
+  /// True if no axis that has still to move shards the dimension further out.
   bool isNext(const AxisMove &move) const {
     return llvm::none_of(moves, [&](const AxisMove &other) {
       return other.axis != move.axis && isSplit(other.to) &&
@@ -113,7 +114,7 @@ private:
     llvm::copy_if(moves, std::back_inserter(all), isSum);
     llvm::erase_if(moves, isSum);
     for (AxisMove &move : all)
-      move.to = kReplicated; // what is cut is cut last, of the whole
+      move.to = kReplicated; // what is sharded is sharded last, of the whole
     if (!all.empty())
       step(all);
   }
@@ -129,7 +130,7 @@ private:
       };
       llvm::copy_if(moves, std::back_inserter(own), isHere);
       llvm::erase_if(moves, isHere);
-      // `moves` are in the order of the mesh: are the cuts?
+      // `moves` are in the order of the mesh: are the shards?
       bool inOrder = llvm::is_sorted(own, [](auto &a, auto &b) {
         return depthOf(a.from, a.axis) < depthOf(b.from, b.axis);
       });

@@ -30,8 +30,8 @@ struct Template {
 };
 } // namespace
 
-/// Cuts a description at its keys. Files of examples/clusters have a tier on a
-/// line, and comments stand before what they are of.
+/// Splits a description at its keys. Files of examples/clusters have a tier on
+/// a line, and comments stand before what they are of.
 static Template partsOf(StringRef text, Machine machine) {
   Template parts;
   parts.machine = std::move(machine);

@@ -502,9 +502,9 @@ static bool addsRows(spmd::FusedOp kernel) {
 }
 
 /// The gradient of a table whose rows are looked up is summed over
-/// micro-batches where it rests: a kernel then touches the rows of its tokens
-/// alone. The gradient of a head that is the same table is there before, by its
-/// matmul or, where that is summed over ranks first, by a kernel.
+/// micro-batches where it is stored: a kernel then touches the rows of its
+/// tokens alone. The gradient of a head that is the same table is there before,
+/// by its matmul or, where that is summed over ranks first, by a kernel.
 bool Assigner::assignTable(spmd::AccumulateOp accumulate,
                            const Storage &target) {
   spmd::FusedOp kernel = soleKernel(accumulate.getValue());

@@ -195,7 +195,7 @@ static void setAttentionValues(Op op, llvm::SmallVectorImpl<int64_t> &values) {
   values[KERF_ATTN_ZIGZAG] = op.getZigzag() ? op.getZigzag()->getRanks() : 0;
 }
 
-/// An offset of no axes: that of a dimension that is not cut.
+/// An offset of no axes: that of a dimension that is not sharded.
 static bool isZero(Value offset) {
   auto op = offset.getDefiningOp<spmd::OffsetOp>();
   return op && op.getAxes().empty() && op.getStart().value_or(0) == 0;

@@ -118,10 +118,10 @@ void CommandBuilder::addTotal(UpdateOp update, spmd::ParamOp param,
                               const RecordedSums::Sum &sum,
                               PlannedOperand part) {
   int64_t mask = 0;
-  ArrayAttr cut = param.getCut();
+  ArrayAttr sharded = param.getSharded();
   for (int64_t dim : sum.of)
-    for (auto axis :
-         cast<ArrayAttr>(cut[cut.size() - dim]).getAsValueRange<StringAttr>())
+    for (auto axis : cast<ArrayAttr>(sharded[sharded.size() - dim])
+                         .getAsValueRange<StringAttr>())
       mask |= int64_t(1) << source.getMesh().find(axis);
   if (mask == 0)
     return;

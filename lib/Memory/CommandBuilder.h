@@ -124,7 +124,7 @@ struct CommandBuilder {
   /// This rank's place among those that differ in `axes`, as a scalar.
   PlannedOperand placeIn(mlir::ArrayAttr axes);
 
-  /// Launches a kernel (cut if it needs several launches) on these operands:
+  /// Launches a kernel (split if it needs several launches) on these operands:
   /// inputs, then results. Takes the kernel over.
   void launch(exec::KernelOp kernel, llvm::ArrayRef<PlannedOperand> operands,
               mlir::Operation *op, llvm::StringRef name, int64_t when = 0);

@@ -194,7 +194,7 @@ Storage kerf::storageOf(const StorageMap &map, spmd::ReadOp read) {
                   denseStrides(type.getShape())};
   auto input = dyn_cast<spmd::InputOp>(SymbolTable::lookupSymbolIn(
       read->getParentOfType<spmd::ProgramOp>(), read.getSourceAttr()));
-  if (input && input.isCutByMicro() && type == input.getLocalType())
+  if (input && input.isSplitByMicro() && type == input.getLocalType())
     storage.micro = denseBytes(type);
   return storage;
 }

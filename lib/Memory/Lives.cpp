@@ -7,7 +7,7 @@
 // buffer is alive during it. A call with the description of an earlier one adds
 // nothing: whatever overlaps in it overlapped there. Whether the schedule is
 // 1F1B, interleaved or zero-bubble does not matter.
-// Steps: lives on the whole time line; cut at the calls; drop calls whose
+// Steps: lives on the whole time line; split at the calls; drop calls whose
 // pieces were seen; join the rest on the shorter time line. Cost: calls times
 // buffers that outlive a call.
 //
@@ -57,7 +57,7 @@ struct TimeLine {
   explicit TimeLine(const LifeProblem &problem);
   Intervals livesOf(unsigned buffer) const;
   /// Pieces of the buffers that outlive calls, per call, by buffer.
-  std::vector<std::vector<Piece>> cut() const;
+  std::vector<std::vector<Piece>> split() const;
 };
 } // namespace
 
@@ -93,7 +93,7 @@ Intervals TimeLine::livesOf(unsigned buffer) const {
   return normalize(lives);
 }
 
-std::vector<std::vector<Piece>> TimeLine::cut() const {
+std::vector<std::vector<Piece>> TimeLine::split() const {
   std::vector<std::vector<Piece>> pieces(problem.calls.size());
   for (unsigned buffer = 0; buffer < problem.buffers.size(); ++buffer)
     for (auto [first, last] : livesOf(buffer)) {
@@ -117,7 +117,7 @@ static std::vector<int64_t> describe(unsigned func,
 }
 
 std::vector<Intervals> kerf::findLives(const LifeProblem &problem) {
-  std::vector<std::vector<Piece>> pieces = TimeLine(problem).cut();
+  std::vector<std::vector<Piece>> pieces = TimeLine(problem).split();
   std::vector<Intervals> lives(problem.buffers.size());
   std::set<std::vector<int64_t>> seen;
   int64_t now = 0;

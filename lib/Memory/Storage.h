@@ -107,8 +107,8 @@ struct StorageMap {
     int64_t stride;              ///< bytes
   };
   /// State of a parameter, as buffers that hold all of its iterations. Of a
-  /// weight whose state alone rests in pieces an iteration takes as many bytes
-  /// as all pieces, padding included, so that they are gathered in place.
+  /// weight whose state alone is stored in pieces an iteration takes as many
+  /// bytes as all pieces, padding included, so that they are gathered in place.
   struct Param {
     mutable spmd::ParamOp op;
     unsigned buffer = 0;

@@ -94,7 +94,7 @@ void ProgramWriter::writeParam(const StorageMap::Param &param) {
   exec::ParamOp::create(
       builder, op.getLoc(), op.getNameAttr(), number(op.getStart().value_or(0)),
       number(op.getEnd().value_or(1)), TypeAttr::get(op.getGlobal()),
-      TypeAttr::get(local), op.getCut(), op.getBlocksAttr(),
+      TypeAttr::get(local), op.getSharded(), op.getBlocksAttr(),
       op.getStateAxesAttr(), op.getWeightAxesAttr(),
       op.getStateAxes() && granule > 1 ? number(granule) : IntegerAttr(),
       op.getInit(), op.getFrozen() ? builder.getUnitAttr() : UnitAttr(),
@@ -112,7 +112,8 @@ void ProgramWriter::writeTables() {
     exec::InputOp::create(
         builder, input.getLoc(), input.getSymNameAttr(), input.getRoleAttr(),
         TypeAttr::get(input.getGlobal()), TypeAttr::get(input.getStepType()),
-        input.getCut(), builder.getI64IntegerAttr(offsetOf(input.getSymName())),
+        input.getSharded(),
+        builder.getI64IntegerAttr(offsetOf(input.getSymName())),
         input.getZigzagAttr());
   auto capacity = source->getAttrOfType<IntegerAttr>(kCapacityAttrName);
   for (const PlannedChannel &channel : planned.channels)

@@ -14,7 +14,7 @@
 //
 // Cost: linear in the ops; some numbers per value and axis.
 //
-// Example: over tp = 2 `linear` of x [4] and w [3][tp][4], of which k is cut,
+// Example: over tp = 2 `linear` of x [4] and w [3][tp][4], whose k is sharded,
 // is an error at x; of x [tp][4] and w [3][tp][4], too; of x and w [tp][4] it
 // is a sum that is still to be made, and a gelu of that is an error.
 //
@@ -73,8 +73,8 @@ private:
 // Where values come from
 //===----------------------------------------------------------------------===//
 
-static DimState cutBy(ArrayAttr list, int64_t size, const RankAxes &axes,
-                      bool wholeStep) {
+static DimState shardedBy(ArrayAttr list, int64_t size, const RankAxes &axes,
+                          bool wholeStep) {
   IndexDigits digits;
   for (unsigned axis : axes.numbersOf(list))
     if (!wholeStep || axis != axes.micro())
@@ -103,9 +103,9 @@ void FunctionFlow::read(spmd::ReadOp op) {
   RankState state = RankState::same(type, axes);
   if (auto input = dyn_cast<spmd::InputOp>(source)) {
     bool wholeStep = type != input.getLocalType();
-    for (auto [d, list] : llvm::enumerate(input.getCut()))
+    for (auto [d, list] : llvm::enumerate(input.getSharded()))
       state.dims[d] =
-          cutBy(cast<ArrayAttr>(list), type.getDimSize(d), axes, wholeStep);
+          shardedBy(cast<ArrayAttr>(list), type.getDimSize(d), axes, wholeStep);
   } else {
     auto known = knowledge.buffers.find({program, op.getSource()});
     state = known == knowledge.buffers.end() ? RankState::unknown(type, axes)
@@ -136,7 +136,7 @@ void FunctionFlow::readParam(ParamOp op) {
     for (unsigned axis : axes.numbersOf(list))
       digits.push_back({axes.sizeOf(axis), int(axis)});
   };
-  for (Attribute list : param.getCut())
+  for (Attribute list : param.getSharded())
     add(cast<ArrayAttr>(list));
   add(*param.getWeightAxes());
   state.dims[0].digits = digits;
@@ -169,7 +169,7 @@ LogicalResult FunctionFlow::checkSame(Operation *op, unsigned i, bool ofMicro) {
     if (state.zero || (state.isLoose(axis) && !isOwn) ||
         (ofMicro && axis == axes.micro()))
       continue;
-    if (state.over[axis] != Over::Same || state.isCutBy(axis))
+    if (state.over[axis] != Over::Same || state.isShardedBy(axis))
       return error(op, i, axis) << "the same on all ranks";
   }
   return success();
@@ -187,7 +187,7 @@ LogicalResult FunctionFlow::checkMicro(Operation *op, RankState &state,
   bool isWhole = isSum && state.parts[*micro] != 0; // those before are in it
   state.parts[*micro] = 0;
   if (!adds && !isWhole &&
-      (state.over[*micro] != Over::Same || state.isCutBy(*micro)))
+      (state.over[*micro] != Over::Same || state.isShardedBy(*micro)))
     return error(op, 0, *micro) << "the same in all of them, or to be added";
   state.over[*micro] = Over::Same;
   return success();
@@ -226,15 +226,15 @@ LogicalResult FunctionFlow::checkOthers(Operation *op, const RankState &before,
   for (unsigned axis = 0; axis < axes.count(); ++axis) {
     bool isLoose = before.isLoose(axis) || state.isLoose(axis);
     if (!isLoose && (before.over[axis] != state.over[axis] ||
-                     before.isCutBy(axis) != state.isCutBy(axis)))
+                     before.isShardedBy(axis) != state.isShardedBy(axis)))
       return error(op, 0, axis) << describeOver(before, axis) << ", as what \""
                                 << target << "\" holds";
     loose.push_back(isLoose);
   }
-  if (isCutAlike(before, state, loose))
+  if (isShardedAlike(before, state, loose))
     return success();
   for (auto [d, own, other] : llvm::enumerate(state.dims, before.dims))
-    if (!isCutAlike(own, other, loose))
+    if (!isShardedAlike(own, other, loose))
       return op->emitOpError()
              << "of dimension " << d << " split " << printDim(own, axes)
              << ", expected " << printDim(other, axes) << ", as what \""
@@ -258,7 +258,7 @@ LogicalResult FunctionFlow::checkGathered(UpdateOp update,
                                  "'spmd.gather_param' that puts them together";
 }
 
-/// A gradient is cut as the state that it changes.
+/// A gradient is sharded as the state that it changes.
 LogicalResult FunctionFlow::checkUpdate(UpdateOp update) {
   spmd::ParamOp param =
       program.getParam(update.getName(), update.getStart().value_or(0));
@@ -276,15 +276,15 @@ LogicalResult FunctionFlow::checkUpdate(UpdateOp update) {
     loose[axis] = gradient.isLoose(axis) || gradient.zero;
     if (loose[axis])
       continue;
-    bool isCut = llvm::is_contained(pieces, axis) ||
-                 llvm::any_of(declared, [&](const DimState &dim) {
-                   return dim.isCutBy(axis);
-                 });
+    bool isSharded = llvm::is_contained(pieces, axis) ||
+                     llvm::any_of(declared, [&](const DimState &dim) {
+                       return dim.isShardedBy(axis);
+                     });
     if (gradient.over[axis] != Over::Same)
       return error(update, 0, axis) << "it made";
-    if (gradient.isCutBy(axis) != isCut && !gradient.isUniform())
+    if (gradient.isShardedBy(axis) != isSharded && !gradient.isUniform())
       return error(update, 0, axis)
-             << (isCut ? "a part" : "the same on all ranks") << ", as \""
+             << (isSharded ? "a part" : "the same on all ranks") << ", as \""
              << update.getName() << "\" is declared";
   }
   llvm::ArrayRef<DimState> dims = gradient.dims;
@@ -293,9 +293,9 @@ LogicalResult FunctionFlow::checkUpdate(UpdateOp update) {
   RankState own = gradient, expected = gradient;
   own.dims.assign(dims.begin(), dims.end());
   expected.dims = declared;
-  if (pieces.empty() && !isCutAlike(own, expected, loose))
+  if (pieces.empty() && !isShardedAlike(own, expected, loose))
     for (auto [d, found, other] : llvm::enumerate(dims, declared))
-      if (!isCutAlike(found, other, loose))
+      if (!isShardedAlike(found, other, loose))
         return update.emitOpError()
                << "of \"" << update.getName() << "\" gets dimension " << d
                << " split " << printDim(found, axes) << ", expected "
@@ -324,8 +324,8 @@ void FunctionFlow::enterRepeat(RepeatOp repeat,
   }
 }
 
-/// True where a value begins equal along a dimension that is cut later.
-static bool becomesCut(const RankState &first, const RankState &later) {
+/// True where a value begins equal along a dimension that is sharded later.
+static bool becomesSharded(const RankState &first, const RankState &later) {
   return llvm::any_of(llvm::zip(first.dims, later.dims), [](auto pair) {
     return std::get<0>(pair).uniform && !std::get<1>(pair).uniform;
   });
@@ -347,7 +347,7 @@ LogicalResult FunctionFlow::runRepeat(RepeatOp repeat) {
     for (auto [i, value] : llvm::enumerate(yield.getCarried())) {
       const RankState &left = states[value];
       bool isAny = carried[i].zero || carried[i].isUniform();
-      if (pass == 0 && (isAny || becomesCut(carried[i], left)) &&
+      if (pass == 0 && (isAny || becomesSharded(carried[i], left)) &&
           !left.isUniform()) {
         if (isAny)
           carried[i] = left;
@@ -359,7 +359,7 @@ LogicalResult FunctionFlow::runRepeat(RepeatOp repeat) {
         bool loose = carried[i].isLoose(axis) || left.isLoose(axis);
         if (loose || left.zero || left.isUniform() ||
             (carried[i].over[axis] == left.over[axis] &&
-             carried[i].isCutBy(axis) == left.isCutBy(axis)))
+             carried[i].isShardedBy(axis) == left.isShardedBy(axis)))
           continue;
         return error(yield, i, axis)
                << describeOver(carried[i], axis) << ", as it came";

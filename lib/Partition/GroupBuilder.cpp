@@ -41,7 +41,7 @@ Value GroupBuilder::max(Value x, unsigned factor) {
 }
 
 // Groups count their ranks in the order of the mesh. Parts in another order go
-// axis by axis: the fastest is gathered first, and cut last.
+// axis by axis: the fastest is gathered first, and sliced last.
 
 Value GroupBuilder::gather(Value x, int64_t dim, unsigned factor) {
   AxisList list = axesOf(factor);

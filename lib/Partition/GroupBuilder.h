@@ -13,7 +13,7 @@ namespace kerf {
 /// 0 where the plan's is enough.
 constexpr llvm::StringLiteral kMoeNeed = "moe_need";
 
-/// Builds collectives over the axes that cut the factors of one op, at the
+/// Builds collectives over the axes that split the factors of one op, at the
 /// insertion point of `builder`, in the function that is being written.
 class GroupBuilder final : public CollectiveBuilder {
 public:
@@ -38,7 +38,7 @@ public:
   void needMoeBuffer(mlir::Value x) override;
 
 private:
-  /// Axes of ranks that cut a factor; micro-batches are no group.
+  /// Axes of ranks that split a factor; micro-batches are no group.
   AxisList axesOf(unsigned factor) const;
   mlir::Value step(mlir::Value x, ConversionStep::Kind kind, AxisList list,
                    int64_t dim, int64_t concat = 0,

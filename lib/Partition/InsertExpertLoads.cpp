@@ -6,8 +6,8 @@
 // one the sizes are what got a row, and the choices are counted as well.
 //
 // It runs when repeats are split over stages and the plan is made: of an
-// uncut repeat, stages would have to send each other their layers' counts, and
-// no plan should depend on what the log tells.
+// unsplit repeat, stages would have to send each other their layers' counts,
+// and no plan should depend on what the log tells.
 //
 // Example: in the layers 2, 3 of a repeat over 4 experts, `%sizes` [G,4] become
 // `%load = reduce sum (cast %sizes) dims [0]` [4], stacked to [2,4], under the

@@ -304,9 +304,9 @@ void RowOrder::apply() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// How the attention of a model is cut along its sequence.
-struct Cut {
-  Operation *attention = nullptr; ///< one of those that are cut; null: none
+/// How the attention of a model is sharded along its sequence.
+struct Sharding {
+  Operation *attention = nullptr; ///< one of those sharded; null: none
   int64_t ranks = 1, rows = 0;
 };
 } // namespace
@@ -320,58 +320,59 @@ static FailureOr<int64_t> ranksOf(Operation *op, const PlanAxes &axes) {
   return axes.sizeOf(assignment->factors[facts.operands[0][1][0]]);
 }
 
-/// Adds an attention. Where cuts differ, an order for all ranks of any serves
-/// each: a part of fewer ranks is several of its parts.
-static LogicalResult addCut(Operation *op, int64_t rows, const PlanAxes &axes,
-                            Cut &cut, std::optional<Obstacle> &obstacle) {
+/// Adds an attention. Where shardings differ, an order for all ranks of any
+/// serves each: a part of fewer ranks is several of its parts.
+static LogicalResult addSharding(Operation *op, int64_t rows,
+                                 const PlanAxes &axes, Sharding &sharding,
+                                 std::optional<Obstacle> &obstacle) {
   FailureOr<int64_t> ranks = ranksOf(op, axes);
   if (failed(ranks) || *ranks < 2)
     return ranks;
-  if (cut.attention && cut.rows != rows)
+  if (sharding.attention && sharding.rows != rows)
     obstacle = {op, "has sequences of another length than other attention"};
-  cut = {op, std::lcm(cut.ranks, *ranks), rows};
+  sharding = {op, std::lcm(sharding.ranks, *ranks), rows};
   return success();
 }
 
-/// The cut of causal attentions; fails where a plan is wrong.
-static FailureOr<Cut> findCut(ModelOp model,
-                              std::optional<Obstacle> &obstacle) {
+/// The sharding of causal attentions; fails where a plan is wrong.
+static FailureOr<Sharding> findSharding(ModelOp model,
+                                        std::optional<Obstacle> &obstacle) {
   PlanAxes axes(getPlan(model));
-  Cut cut;
+  Sharding sharding;
   auto result =
       model.getBody().walk([&](AttentionOpInterface op) -> WalkResult {
         int64_t rows = typeOf(op->getOperand(0)).getDimSize(1);
         return op.getAttentionFacts().causal
-                   ? addCut(op, rows, axes, cut, obstacle)
+                   ? addSharding(op, rows, axes, sharding, obstacle)
                    : success();
       });
   if (result.wasInterrupted())
     return failure();
-  if (cut.attention && cut.rows % (2 * cut.ranks) != 0)
-    obstacle = {cut.attention,
-                ("has " + llvm::Twine(cut.rows) + " positions, which " +
-                 llvm::Twine(2 * cut.ranks) + " does not divide")
+  if (sharding.attention && sharding.rows % (2 * sharding.ranks) != 0)
+    obstacle = {sharding.attention,
+                ("has " + llvm::Twine(sharding.rows) + " positions, which " +
+                 llvm::Twine(2 * sharding.ranks) + " does not divide")
                     .str()};
-  return cut;
+  return sharding;
 }
 
 static LogicalResult orderModel(ModelOp model) {
   if (getPlan(model).getPlainOrder() || model->hasAttr(kZigzagAttrName))
     return success();
   std::optional<Obstacle> obstacle;
-  FailureOr<Cut> cut = findCut(model, obstacle);
-  if (failed(cut) || !cut->attention)
-    return cut;
+  FailureOr<Sharding> sharding = findSharding(model, obstacle);
+  if (failed(sharding) || !sharding->attention)
+    return sharding;
   if (!obstacle) {
-    int64_t chunk = cut->rows / (2 * cut->ranks);
-    RowOrder order(model,
-                   ZigzagAttr::get(model.getContext(), cut->ranks, chunk, {1}));
-    obstacle = order.find(cut->attention);
+    int64_t chunk = sharding->rows / (2 * sharding->ranks);
+    RowOrder order(model, ZigzagAttr::get(model.getContext(), sharding->ranks,
+                                          chunk, {1}));
+    obstacle = order.find(sharding->attention);
     if (!obstacle)
       order.apply();
   }
   if (obstacle) {
-    auto remark = cut->attention->emitRemark()
+    auto remark = sharding->attention->emitRemark()
                   << "ranks that share a sequence have unequal causal work";
     remark.attachNote(obstacle->op->getLoc())
         << "the order of positions stays: '" << obstacle->op->getName() << "' "

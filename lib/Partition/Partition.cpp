@@ -7,8 +7,8 @@
 // which layout each op makes its results and needs its operands; between the
 // two stand collectives, made at the first reader and shared. `Placement` says
 // which stage and function runs an op; a value that is read in another function
-// goes through a buffer, in another stage through a message. State that is cut
-// over data ranks lies in flat pieces (`StatePieces`).
+// goes through a buffer, in another stage through a message. State that is
+// sharded over data ranks lies in flat pieces (`StatePieces`).
 //
 // Steps, for each stage: declare inputs and parameters; write the ops in
 // program order, each into its function; write outputs; the same for the

@@ -176,24 +176,24 @@ static bool isForUpdate(Operation *op) {
 }
 
 /// True if one addend must be exchanged for the other: each is as large a part
-/// of the parameter, cut in another way.
+/// of the parameter, sharded in another way.
 static bool exchangesAddends(Operation *sum, const PlannedModel &plan) {
-  auto cutOf = [&](Value value) { return plan.values.lookup(value).dims; };
+  auto dimsOf = [&](Value value) { return plan.values.lookup(value).dims; };
   auto parts = [&](Value value) {
     int64_t product = 1;
-    for (const auto &axes : cutOf(value))
+    for (const auto &axes : dimsOf(value))
       product *= plan.axes.sizeOf(axes);
     return product;
   };
   Value first = sum->getOperand(0);
   return llvm::any_of(sum->getOperands().drop_front(), [&](Value other) {
-    return cutOf(other) != cutOf(first) && parts(other) == parts(first);
+    return dimsOf(other) != dimsOf(first) && parts(other) == parts(first);
   });
 }
 
 /// A sum of gradients, which only the update reads, of several stages, or of
-/// parts that are cut in several ways: they are exchanged once per step then,
-/// not in each micro-batch.
+/// parts that are sharded in several ways: they are exchanged once per step
+/// then, not in each micro-batch.
 bool Placement::addsForUpdate(Operation *op) const {
   if (!isSum(op) || !isForUpdate(op))
     return false;

@@ -13,8 +13,8 @@ using namespace kerf;
 // Declarations
 //===----------------------------------------------------------------------===//
 
-static ArrayAttr cutAttr(MLIRContext *context, const PlanAxes &axes,
-                         const Layout &layout) {
+static ArrayAttr shardedAttr(MLIRContext *context, const PlanAxes &axes,
+                             const Layout &layout) {
   llvm::SmallVector<Attribute> dims;
   for (const AxisList &list : layout.dims)
     dims.push_back(axesAttr(context, axes, list));
@@ -42,7 +42,7 @@ void ProgramWriter::declareInputs() {
     inputs.push_back(spmd::InputOp::create(
         builder, input.getLoc(), builder.getStringAttr(name),
         builder.getStringAttr(role), TypeAttr::get(input.getType()),
-        cutAttr(builder.getContext(), axes(), layout),
+        shardedAttr(builder.getContext(), axes(), layout),
         vocabulary ? builder.getI64IntegerAttr(vocabulary) : IntegerAttr(),
         TypeAttr::get(localType(input.getType(), layout, axes())),
         zigzagOf(model, role)));
@@ -53,7 +53,7 @@ namespace {
 /// Reads of one parameter in one chunk, for some iterations.
 struct Reads {
   ParamOp first;
-  Layout layout; ///< as it rests
+  Layout layout; ///< as it is stored
   int64_t start, end;
 };
 } // namespace
@@ -116,8 +116,8 @@ void ProgramWriter::declareParams() {
     }
     spmd::ParamOp::create(builder, first.getLoc(), first.getNameAttr(), start,
                           end, TypeAttr::get(type),
-                          cutAttr(builder.getContext(), axes(), layout), blocks,
-                          state, weights, first.getInitAttr(),
+                          shardedAttr(builder.getContext(), axes(), layout),
+                          blocks, state, weights, first.getInitAttr(),
                           first.getFrozenAttr(), first.getMasterAttr(),
                           rules.lookup(first.getName()), TypeAttr::get(rests));
   };

@@ -126,7 +126,7 @@ private:
   llvm::DenseMap<mlir::Value,
                  llvm::SmallVector<std::pair<bool, spmd::BufferOp>, 1>>
       buffers;
-  /// Buffers that hold a parameter in another layout than it rests in.
+  /// Buffers that hold a parameter in another layout than it is stored in.
   llvm::DenseMap<mlir::Attribute,
                  llvm::SmallVector<std::pair<Layout, spmd::BufferOp>, 1>>
       convertedParams;

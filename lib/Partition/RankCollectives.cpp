@@ -26,13 +26,13 @@ struct CollectiveRule {
     return stateError(op, 0, state, axis, axes);
   }
   bool isSame(unsigned axis) {
-    return state.over[axis] == Over::Same && !state.isCutBy(axis);
+    return state.over[axis] == Over::Same && !state.isShardedBy(axis);
   }
-  /// True where a dimension of one element is taken for the cut one: shapes do
-  /// not tell it from a dimension that was summed.
+  /// True where a dimension of one element is taken for the sharded one: shapes
+  /// do not tell it from a dimension that was summed.
   bool mayBeSum(unsigned axis) {
     return llvm::any_of(state.dims, [&](const DimState &dim) {
-      return dim.isCutBy(axis) && dim.localSize() == 1;
+      return dim.isShardedBy(axis) && dim.localSize() == 1;
     });
   }
   bool isAny(int64_t dim) {
@@ -54,7 +54,7 @@ LogicalResult CollectiveRule::reduce(ReduceKind kind) {
                          << " that is still to be made";
     bool isGuess = state.over[axis] != pending && mayBeSum(axis);
     for (DimState &dim : state.dims)
-      if (dim.isCutBy(axis))
+      if (dim.isShardedBy(axis))
         dim = dim.without(axis);
     state.over[axis] = isGuess ? Over::Unknown : Over::Same;
   }
@@ -68,7 +68,7 @@ LogicalResult CollectiveRule::gather(int64_t dim) {
     bool isLoose = state.isLoose(axis);
     if (!isLoose && state.over[axis] != Over::Same)
       return error(axis) << "parts";
-    bool isPart = state.dims[dim].isCutBy(axis);
+    bool isPart = state.dims[dim].isShardedBy(axis);
     if (!isPart && !isLoose && !isAny(dim) && !state.dims[dim].uniform)
       return error(axis) << "split along dimension " << dim;
     if (isPart)
@@ -90,7 +90,7 @@ LogicalResult CollectiveRule::gather(int64_t dim) {
 /// `over` is `Same` for all of the group here.
 LogicalResult CollectiveRule::slice(int64_t dim) {
   for (unsigned axis : group)
-    if (state.isCutBy(axis) && !state.isLoose(axis))
+    if (state.isShardedBy(axis) && !state.isLoose(axis))
       return error(axis) << "the same on all ranks";
   if (state.dims[dim].uniform) {
     state.dims[dim] = DimState::anyOf(typeOf(op->getResult(0)).getDimSize(dim));
@@ -106,7 +106,7 @@ LogicalResult CollectiveRule::exchange(spmd::AllToAllOp op) {
   for (unsigned axis : group)
     if (!state.isLoose(axis) &&
         (state.over[axis] != Over::Same ||
-         (!state.dims[op.getConcat()].isCutBy(axis) && !state.isUniform())))
+         (!state.dims[op.getConcat()].isShardedBy(axis) && !state.isUniform())))
       return error(axis) << "split along dimension " << op.getConcat();
   if (follows)
     return failed(gather(op.getConcat())) ? failure() : slice(op.getSplit());

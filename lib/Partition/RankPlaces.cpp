@@ -1,6 +1,6 @@
 //===- RankPlaces.cpp - ops that are told where their part begins ---------===//
 //
-// An offset must be that of the part: over the axes that cut the dimension,
+// An offset must be that of the part: over the axes that shard the dimension,
 // and, where it is one `spmd.offset`, with the strides of its digits.
 //
 //===----------------------------------------------------------------------===//
@@ -116,8 +116,8 @@ LogicalResult OpRule::checkPlaces() {
       known[dim[0]] = told;
     if (!isKnown)
       continue;
-    bool fits = isCutAlike(told, part, loose);
-    // Strides that no cut has.
+    bool fits = isShardedAlike(told, part, loose);
+    // Strides that no sharding has.
     fits &= !strides || !told.opaque || part.opaque;
     if (!fits)
       return op->emitOpError()

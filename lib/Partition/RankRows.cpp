@@ -1,9 +1,9 @@
 //===- RankRows.cpp - rows of experts -------------------------------------===//
 //
 // Where ranks take the rows of their own experts out of all tokens, the slots
-// are each rank's own (`Own`), and so the rows of the table are cut; what is
-// brought back is a sum. Where ranks exchange rows the table is not followed,
-// and tokens are cut again when they are home.
+// are each rank's own (`Own`), and so the rows of the table are sharded; what
+// is brought back is a sum. Where ranks exchange rows the table is not
+// followed, and tokens are sharded again when they are home.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,9 +12,9 @@
 using namespace mlir;
 using namespace kerf;
 
-/// True when a tensor of tokens is cut by an axis along sequences or groups.
+/// True when an axis shards a tensor of tokens along sequences or groups.
 static bool hasTokens(const RankState &state, unsigned axis) {
-  int dim = state.cutDim(axis);
+  int dim = state.shardedDim(axis);
   return dim >= 0 && dim < 2;
 }
 
@@ -22,10 +22,10 @@ static bool hasTokens(const RankState &state, unsigned axis) {
 FailureOr<bool> OpRule::followDispatch(unsigned axis) {
   RankState &table = results[0];
   const RankState &x = operand(0), &slots = operand(1);
-  // Of one group on the rank, shapes do not show whether it is cut itself.
+  // Of one group on the rank, shapes do not show whether it is itself sharded.
   bool isOne = typeOf(op->getResult(0)).getDimSize(0) == 1;
   if (isOne && axes.hasGroups() && axis != axes.micro() &&
-      slots.cutDim(axis) == 0) {
+      slots.shardedDim(axis) == 0) {
     table.over[axis] = Over::Unknown;
     table.dims[0] = table.dims[0].without(axis);
     return true;
@@ -35,10 +35,10 @@ FailureOr<bool> OpRule::followDispatch(unsigned axis) {
   table.over[axis] = Over::Unknown;
   if (hasTokens(slots, axis) || x.over[axis] != Over::Same)
     return true;
-  if (x.isCutBy(axis))
+  if (x.isShardedBy(axis))
     return FailureOr<bool>(error(axis, 0)
                            << "all tokens, as the slots are those of all");
-  cutResult(axis, 1);
+  shardResult(axis, 1);
   return true;
 }
 
@@ -46,17 +46,17 @@ FailureOr<bool> OpRule::followDispatch(unsigned axis) {
 FailureOr<bool> OpRule::followCombine(unsigned axis) {
   RankState &tokens = results[0];
   const RankState &table = operand(0), &slots = operand(1);
-  bool rowsAreCut = table.dims[1].isCutBy(axis);
+  bool rowsAreSharded = table.dims[1].isShardedBy(axis);
   if (table.isLoose(axis)) {
     tokens.over[axis] = hasTokens(slots, axis) ? Over::Same : Over::Unknown;
     return true;
   }
   bool isOwn = slots.over[axis] == Over::Own;
-  if (rowsAreCut && !isOwn && !slots.isLoose(axis))
+  if (rowsAreSharded && !isOwn && !slots.isLoose(axis))
     return FailureOr<bool>(error(axis, 0)
                            << "all rows, as the slots are those of all");
-  if (rowsAreCut != isOwn || hasTokens(slots, axis)) {
-    if (!rowsAreCut && !isOwn)
+  if (rowsAreSharded != isOwn || hasTokens(slots, axis)) {
+    if (!rowsAreSharded && !isOwn)
       return false;
     tokens.over[axis] = Over::Unknown;
     return true;
@@ -68,14 +68,14 @@ FailureOr<bool> OpRule::followCombine(unsigned axis) {
 }
 
 /// Makes an axis the first digit of a dimension of the result.
-void OpRule::cutResult(unsigned axis, unsigned dim) {
+void OpRule::shardResult(unsigned axis, unsigned dim) {
   RankState &result = results[0];
   result.over[axis] = Over::Same;
-  if (result.isCutBy(axis))
+  if (result.isShardedBy(axis))
     return;
-  DimState &cut = result.dims[dim];
-  cut.opaque |= !cut.axes().empty();
-  cut.digits.insert(cut.digits.begin(), {axes.sizeOf(axis), int(axis)});
+  DimState &sharded = result.dims[dim];
+  sharded.opaque |= !sharded.axes().empty();
+  sharded.digits.insert(sharded.digits.begin(), {axes.sizeOf(axis), int(axis)});
 }
 
 /// Matmuls of rows with the weights of their experts, without a capacity. Rows
@@ -83,14 +83,14 @@ void OpRule::cutResult(unsigned axis, unsigned dim) {
 FailureOr<bool> OpRule::followMatmul(unsigned axis) {
   bool isGradient = isCall(op, LibraryCall::GroupedGradient);
   unsigned row = facts.maps[0].from[0], expert = facts.maps[0].to[0];
-  bool isOwn = isCut(isGradient ? row : expert, axis);
+  bool isOwn = isSharded(isGradient ? row : expert, axis);
   if (loose[axis] && isOwn && (isGradient || operand(0).isLoose(axis))) {
-    cutResult(axis, isGradient ? 0 : 1);
+    shardResult(axis, isGradient ? 0 : 1);
     return true;
   }
-  if (loose[axis] || isCut(row, axis) == isCut(expert, axis))
+  if (loose[axis] || isSharded(row, axis) == isSharded(expert, axis))
     return false;
-  if (isCut(row, axis))
+  if (isSharded(row, axis))
     return FailureOr<bool>(error(axis, 0)
                            << "the rows of all experts, as the sizes are");
   return FailureOr<bool>(error(axis, isGradient ? 2 : 1)

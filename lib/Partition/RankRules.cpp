@@ -64,13 +64,13 @@ LogicalResult OpRule::meet(unsigned factor, const DimState &dim, unsigned index,
     return success();
   }
   unsigned carrier = carrierOf(factor);
-  if (isCutAlike(*seen, dim, loose)) {
+  if (isShardedAlike(*seen, dim, loose)) {
     if (seen->opaque || seen->axes().size() < dim.axes().size())
       seen = dim;
     return success();
   }
   bool samePlaces = facts.operands[index] == facts.operands[carrier];
-  if (samePlaces && isCutAlike(operand(index), operand(carrier), loose))
+  if (samePlaces && isShardedAlike(operand(index), operand(carrier), loose))
     return success();
   unsigned axis = differingAxis(*seen, dim, loose);
   return op->emitOpError() << "over '" << axes.nameOf(axis) << "' dimension "
@@ -206,7 +206,7 @@ FailureOr<Over> OpRule::passPending(unsigned axis) {
     if (isAddend && !state->zero)
       return error(axis, i)
              << "a sum that is still to be made, as operand #" << sums[0];
-    if (state->isCutBy(axis) && !state->zero)
+    if (state->isShardedBy(axis) && !state->zero)
       return error(axis, i) << "the same on all ranks, as operand #" << sums[0]
                             << " is a sum that is still to be made";
   }
@@ -250,7 +250,7 @@ static bool isMapped(const Factors &facts, unsigned factor) {
   });
 }
 
-/// Factors that are cut by an axis and that a result lacks.
+/// Factors that an axis splits and that a result lacks.
 LogicalResult OpRule::reduceOver(unsigned axis, unsigned result, Over passed) {
   RankState &state = results[result];
   setPassed(axis, result, passed);
@@ -258,13 +258,13 @@ LogicalResult OpRule::reduceOver(unsigned axis, unsigned result, Over passed) {
       isa<IntegerType>(typeOf(op->getResult(result)).getElementType());
   for (auto [f, factor] : llvm::enumerate(facts.factors)) {
     bool isRow = factor.kind == FactorKind::Whole && isMapped(facts, f);
-    if (!isCut(f, axis) || isRow)
+    if (!isSharded(f, axis) || isRow)
       continue;
     bool inResult = hasFactor(facts.results[result], f);
     bool byVariant = llvm::any_of(facts.variants, [&](const auto &variant) {
       return llvm::is_contained(variant.factors, f);
     });
-    int own = state.cutDim(axis);
+    int own = state.shardedDim(axis);
     bool isRing = !inResult && own >= 0 && factor.kind != FactorKind::Parallel;
     if (isRing) {
       int64_t n = axes.sizeOf(axis);
@@ -381,7 +381,7 @@ void OpRule::store() {
 //===----------------------------------------------------------------------===//
 
 /// Runs a rule. Where a rank has one element of a dimension, shapes do not show
-/// which of its neighbours an axis cuts: all ways are tried.
+/// which of its neighbours an axis shards: all ways are tried.
 LogicalResult kerf::tryPlaces(Operation *op, RankStates &states,
                               llvm::function_ref<LogicalResult()> run) {
   {

@@ -1,14 +1,14 @@
 //===- RankRules.h - what ops make of the states of their operands --------===//
 //
 // Rules of ops on local values, from what each computes (`Factors` of the local
-// op) and from how its operands are cut; never from a plan.
+// op) and from how its operands are sharded; never from a plan.
 //
-// - Dimensions that share a factor are cut alike.
-// - A factor that is cut and that a result lacks makes a sum or a maximum; one
-//   that is needed whole must not be cut.
+// - Dimensions that share a factor are sharded alike.
+// - A factor that is split and that a result lacks makes a sum or a maximum;
+//   one that is needed whole must not be split.
 // - A sum passes through ops that are linear in it, if what it is multiplied
 //   with is the same on all ranks, or all addends are sums.
-// - Where two dimensions are cut by one axis, a result has a part of a ring for
+// - Where one axis shards two dimensions, a result has a part of a ring for
 //   each distance; all together are whole.
 // - Ops that read global indices are told the place of the part that they get.
 //
@@ -45,7 +45,7 @@ mlir::LogicalResult tryPlaces(mlir::Operation *op, RankStates &states,
 /// True for the collectives of the dialect `spmd`.
 bool isCollective(mlir::Operation *op);
 
-/// `over 'tp' operand #1 is cut along dimension 0, expected ...`; the rest is
+/// `over 'tp' operand #1 is split along dimension 0, expected ...`; the rest is
 /// the caller's.
 mlir::InFlightDiagnostic stateError(mlir::Operation *op, unsigned operand,
                                     const RankState &state, unsigned axis,
@@ -76,8 +76,8 @@ private:
   void setPassed(unsigned axis, unsigned result, Over passed);
   void addRing(unsigned axis, unsigned result, uint64_t mask);
   mlir::InFlightDiagnostic error(unsigned axis, unsigned operand);
-  bool isCut(unsigned factor, unsigned axis) const {
-    return known[factor] && known[factor]->isCutBy(axis);
+  bool isSharded(unsigned factor, unsigned axis) const {
+    return known[factor] && known[factor]->isShardedBy(axis);
   }
   int carrierOf(unsigned factor) const;
   const RankState &operand(unsigned i) const { return *operands[i]; }
@@ -95,7 +95,7 @@ private:
   mlir::LogicalResult normOfParts();
 
   // RankRows.cpp: overrides for ops on rows of experts
-  void cutResult(unsigned axis, unsigned dim);
+  void shardResult(unsigned axis, unsigned dim);
   mlir::FailureOr<bool> followRows(unsigned axis);
   mlir::FailureOr<bool> followDispatch(unsigned axis);
   mlir::FailureOr<bool> followCombine(unsigned axis);

@@ -25,8 +25,8 @@ static void nextRun(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to,
 }
 
 /// Dimensions of one element at the end belong to the last run. Groups of
-/// sequences, whose numbers are integers, are not cut where they are one: their
-/// axes stay with the sequences.
+/// sequences, whose numbers are integers, are not sharded where they are one:
+/// their axes stay with the sequences.
 void OpRule::reshape() {
   const RankState &x = operand(0);
   auto type = typeOf(op->getResult(0));
@@ -34,12 +34,12 @@ void OpRule::reshape() {
   RankState &result = results[0];
   if (spmd::ParamOp param = x.flat) {
     auto declared = declaredDims(param, axes);
-    llvm::SmallVector<unsigned, 2> cut;
+    llvm::SmallVector<unsigned, 2> sharding;
     for (const DimState &dim : declared)
-      llvm::append_range(cut, dim.axes());
-    llvm::sort(cut);
+      llvm::append_range(sharding, dim.axes());
+    llvm::sort(sharding);
     if (type.getShape() == param.getShardType().getShape() &&
-        x.dims.size() == 1 && x.dims[0].axes() == cut) {
+        x.dims.size() == 1 && x.dims[0].axes() == sharding) {
       result.dims = declared;
       return;
     }
@@ -107,7 +107,7 @@ void OpRule::window(const View &view) {
   results[0].flat = operand(0).flat;
 }
 
-/// Parts that are cut alike become blocks.
+/// Parts that are sharded alike become blocks.
 LogicalResult OpRule::concat(size_t at) {
   int64_t total = typeOf(op->getResult(0)).getDimSize(at);
   const DimState *first = nullptr;
@@ -122,7 +122,7 @@ LogicalResult OpRule::concat(size_t at) {
       continue;
     if (first && dim.axes() != first->axes())
       alike = false;
-    alike &= !first || isCutAlike(dim, *first, loose);
+    alike &= !first || isShardedAlike(dim, *first, loose);
     first = first ? first : &dim;
   }
   for (auto [d, dim] : llvm::enumerate(facts.results[0]))
@@ -174,12 +174,12 @@ LogicalResult OpRule::runShapeOp() {
 /// Every gradient has the same axes, or some would count more than once.
 LogicalResult OpRule::normOfParts() {
   for (unsigned axis = 0; axis < axes.count(); ++axis) {
-    bool isLoose = false, first = operand(0).isCutBy(axis);
+    bool isLoose = false, first = operand(0).isShardedBy(axis);
     for (auto [i, state] : llvm::enumerate(operands)) {
       isLoose |= state->isLoose(axis);
       if (!state->isLoose(axis) && state->over[axis] != Over::Same)
         return error(axis, i) << "it made";
-      if (!isLoose && state->isCutBy(axis) != first)
+      if (!isLoose && state->isShardedBy(axis) != first)
         return error(axis, i) << (first ? "a part" : "the same on all ranks")
                               << ", as operand #0";
     }

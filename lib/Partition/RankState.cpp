@@ -68,7 +68,7 @@ DimState DimState::anyOf(int64_t size) {
   return dim;
 }
 
-bool DimState::isCutBy(unsigned axis) const {
+bool DimState::isShardedBy(unsigned axis) const {
   return llvm::any_of(
       digits, [&](const IndexDigit &digit) { return digit.axis == int(axis); });
 }
@@ -125,9 +125,9 @@ RankState RankState::unknown(Type type, const RankAxes &axes) {
   return state;
 }
 
-int RankState::cutDim(unsigned axis) const {
+int RankState::shardedDim(unsigned axis) const {
   for (auto [d, dim] : llvm::enumerate(dims))
-    if (dim.isCutBy(axis))
+    if (dim.isShardedBy(axis))
       return d;
   return -1;
 }
@@ -143,8 +143,8 @@ static DimState withoutLoose(DimState dim, llvm::ArrayRef<bool> loose) {
   return dim;
 }
 
-bool kerf::isCutAlike(const DimState &a, const DimState &b,
-                      llvm::ArrayRef<bool> loose) {
+bool kerf::isShardedAlike(const DimState &a, const DimState &b,
+                          llvm::ArrayRef<bool> loose) {
   if (a.uniform || b.uniform)
     return true;
   DimState left = withoutLoose(a, loose), right = withoutLoose(b, loose);
@@ -153,12 +153,13 @@ bool kerf::isCutAlike(const DimState &a, const DimState &b,
   return left.digits == right.digits;
 }
 
-bool kerf::isCutAlike(const RankState &a, const RankState &b,
-                      llvm::ArrayRef<bool> loose) {
-  bool each = a.dims.size() == b.dims.size() &&
-              llvm::all_of(llvm::zip(a.dims, b.dims), [&](auto pair) {
-                return isCutAlike(std::get<0>(pair), std::get<1>(pair), loose);
-              });
+bool kerf::isShardedAlike(const RankState &a, const RankState &b,
+                          llvm::ArrayRef<bool> loose) {
+  bool each =
+      a.dims.size() == b.dims.size() &&
+      llvm::all_of(llvm::zip(a.dims, b.dims), [&](auto pair) {
+        return isShardedAlike(std::get<0>(pair), std::get<1>(pair), loose);
+      });
   auto flat = [&](const RankState &state) {
     DimState all;
     for (const DimState &dim : state.dims)
@@ -218,7 +219,7 @@ std::vector<RankState> kerf::otherPlaces(const RankState &state) {
 }
 
 //===----------------------------------------------------------------------===//
-// Changes of a cut
+// Changes of a sharding
 //===----------------------------------------------------------------------===//
 
 LogicalResult kerf::gatherDim(DimState &dim, llvm::ArrayRef<unsigned> axes,
@@ -352,7 +353,7 @@ llvm::SmallVector<DimState, 4> kerf::declaredDims(spmd::ParamOp param,
   for (auto [d, size] : llvm::enumerate(param.getShardType().getShape())) {
     int64_t blocks = param.getBlocks() ? (*param.getBlocks())[d] : 1;
     IndexDigits digits = {{blocks}};
-    for (unsigned axis : axes.numbersOf(cast<ArrayAttr>(param.getCut()[d])))
+    for (unsigned axis : axes.numbersOf(cast<ArrayAttr>(param.getSharded()[d])))
       digits.push_back({axes.sizeOf(axis), int(axis)});
     digits.push_back({size / blocks});
     dims.emplace_back().digits = normalized(digits);
@@ -381,7 +382,7 @@ std::string kerf::describeOver(const RankState &state, unsigned axis) {
   case Over::Unknown:
     return "not followed";
   }
-  if (int dim = state.cutDim(axis); dim >= 0)
+  if (int dim = state.shardedDim(axis); dim >= 0)
     return "split along dimension " + std::to_string(dim);
   return "the same on all ranks";
 }

@@ -17,9 +17,9 @@
 //
 // The global index of a dimension is a number of mixed radix, whose digits are
 // local or coordinates of the rank, major to minor: 64 rows that dp = 2, then
-// micro = 4 cut are [dp][micro][8]; the thirds of a fused weight that tp = 2
-// cuts are [3][tp][32]. A gather makes the digit of an axis a local one, a cut
-// the reverse, a reshape deals them out anew.
+// micro = 4 split are [dp][micro][8]; the thirds of a fused weight that tp = 2
+// shards are [3][tp][32]. A gather makes the digit of an axis a local one, a
+// slice the reverse, a reshape deals them out anew.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,15 +70,15 @@ using IndexDigits = llvm::SmallVector<IndexDigit, 3>;
 /// Joins local digits that follow each other, drops those of size 1.
 IndexDigits normalized(const IndexDigits &digits);
 
-/// How one dimension is cut.
+/// How one dimension is sharded.
 struct DimState {
   IndexDigits digits;
-  bool uniform = false; ///< all along it is equal: any cut will do
+  bool uniform = false; ///< all along it is equal: any sharding will do
   bool opaque = false;  ///< the axes are known, their places are not
 
   static DimState local(int64_t size);
   static DimState anyOf(int64_t size);
-  bool isCutBy(unsigned axis) const;
+  bool isShardedBy(unsigned axis) const;
   int64_t localSize() const;
   /// The axes, ascending.
   llvm::SmallVector<unsigned, 2> axes() const;
@@ -105,9 +105,9 @@ struct RankState {
   static RankState same(mlir::Type type, const RankAxes &axes,
                         bool uniform = false);
   static RankState unknown(mlir::Type type, const RankAxes &axes);
-  /// The dimension that an axis cuts, or -1.
-  int cutDim(unsigned axis) const;
-  bool isCutBy(unsigned axis) const { return cutDim(axis) >= 0; }
+  /// The dimension that an axis shards, or -1.
+  int shardedDim(unsigned axis) const;
+  bool isShardedBy(unsigned axis) const { return shardedDim(axis) >= 0; }
   /// Not followed over this axis.
   bool isLoose(unsigned axis) const {
     return over[axis] == Over::Own || over[axis] == Over::Unknown;
@@ -115,13 +115,13 @@ struct RankState {
   bool isUniform() const;
 };
 
-/// True when two dimensions are cut alike, axes in `loose` aside. What is
-/// uniform is cut as the other.
-bool isCutAlike(const DimState &a, const DimState &b,
-                llvm::ArrayRef<bool> loose);
+/// True when two dimensions are sharded alike, axes in `loose` aside. What is
+/// uniform is sharded as the other.
+bool isShardedAlike(const DimState &a, const DimState &b,
+                    llvm::ArrayRef<bool> loose);
 /// The same of whole tensors: a dimension of size 1 may stand elsewhere.
-bool isCutAlike(const RankState &a, const RankState &b,
-                llvm::ArrayRef<bool> loose);
+bool isShardedAlike(const RankState &a, const RankState &b,
+                    llvm::ArrayRef<bool> loose);
 
 /// The same value with axes at other dimensions: those that differ by
 /// dimensions of one local element alone.
@@ -140,11 +140,11 @@ llvm::SmallVector<DimState, 4> regroup(llvm::ArrayRef<DimState> from,
                                        llvm::ArrayRef<int64_t> sizes,
                                        bool axesFirst);
 
-/// How the shard of a parameter is cut, as it is declared.
+/// How a parameter is sharded, as it is declared.
 llvm::SmallVector<DimState, 4> declaredDims(spmd::ParamOp param,
                                             const RankAxes &axes);
 
-/// "the same on all ranks", "cut along dimension 1", ...
+/// "the same on all ranks", "split along dimension 1", ...
 std::string describeOver(const RankState &state, unsigned axis);
 /// `[dp][8], [2][tp][4]`.
 std::string printDim(const DimState &dim, const RankAxes &axes);

@@ -1,10 +1,10 @@
 //===- SplitShardAxis.cpp - an axis for a part of the data ranks ----------===//
 //
-// Problem: state that is cut over a few of the data ranks (hybrid sharding)
+// Problem: state that is sharded over a few of the data ranks (hybrid sharding)
 // needs collectives among these few; groups are made of whole axes of the mesh.
 //
-// Idea: the axis that is cut in two becomes two axes. Ranks keep their numbers:
-// the new one is the inner part of the old.
+// Idea: the axis that is split in two becomes two axes. Ranks keep their
+// numbers: the new one is the inner part of the old.
 //
 // Example: <dp = 8, tp = 2>, shard_group = 2: <dp = 4, dp.shard = 2, tp = 2>;
 // an op with b = [dp, micro] gets b = [dp, dp.shard, micro].

@@ -1,4 +1,4 @@
-//===- StatePieces.cpp - state that is cut over data ranks ----------------===//
+//===- StatePieces.cpp - state that is sharded over data ranks ------------===//
 //
 // Pieces are flat: 1,024 data ranks do not divide 512 rows. Each shard of n
 // elements over r ranks is padded to r pieces of ceil(n / r), or of the next
@@ -36,7 +36,7 @@ static AxisList copiesOf(const Layout &rests, const PlanAxes &plan) {
   AxisList axes;
   for (unsigned axis = 0; axis < plan.count(); ++axis)
     if (axis != plan.micro() && plan.nameOf(axis) != kPipelineAxis &&
-        !rests.isCutBy(axis))
+        !rests.isShardedBy(axis))
       axes.push_back(axis);
   return axes;
 }
@@ -60,7 +60,7 @@ StatePieces::StatePieces(ModelOp model, const PlannedModel &plan)
     if (!isNew && known->second.axes != axes)
       known->second.axes.clear();
   }
-  // A frozen parameter has no state that is cut, but itself.
+  // A frozen parameter has no state to shard, but itself.
   model.getBody().walk([&](ParamOp param) {
     auto rests = plan.values.find(param.getResult());
     if (zero < 3 || !param.getFrozen() || rests == plan.values.end())

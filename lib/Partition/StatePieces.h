@@ -1,4 +1,4 @@
-//===- StatePieces.h - state that is cut over data ranks ------------------===//
+//===- StatePieces.h - state that is sharded over data ranks --------------===//
 
 #ifndef KERF_LIB_PARTITION_STATEPIECES_H
 #define KERF_LIB_PARTITION_STATEPIECES_H
@@ -9,25 +9,25 @@
 
 namespace kerf {
 
-/// Which axes cut the state of which parameter in pieces (ZeRO, Rajbhandari et
-/// al. 2020, arXiv 1910.02054): those over which its gradient is a sum, tensor
-/// ranks aside, the innermost ones that make up the plan's shard group.
+/// Which axes split the state of which parameter in pieces (ZeRO, Rajbhandari
+/// et al. 2020, arXiv 1910.02054): those over which its gradient is a sum,
+/// tensor ranks aside, the innermost ones that make up the plan's shard group.
 /// Parameters are known by name.
 class StatePieces {
 public:
   StatePieces() = default;
   StatePieces(ModelOp model, const PlannedModel &plan);
 
-  /// What of the state is cut: `#kerf.plan`'s `zero`.
+  /// What of the state is sharded: `#kerf.plan`'s `zero`.
   int64_t level() const { return zero; }
-  /// Axes of a parameter's pieces; empty where nothing is cut.
+  /// Axes of a parameter's pieces; empty where nothing is sharded.
   const AxisList &axesOf(llvm::StringRef param) const;
   /// Axes of the pieces of a gradient that updates read; else empty.
   const AxisList &axesOf(mlir::Value gradient) const;
-  /// As its parameter rests, less the pieces; of a stack: the stack.
+  /// As its parameter is stored, less the pieces; of a stack: the stack.
   const Layout &restOf(mlir::Value gradient) const;
   /// Elements of each piece of a shard of so many of a parameter, or of a
-  /// gradient, that is cut in pieces.
+  /// gradient, that is split in pieces.
   int64_t sizeOf(llvm::StringRef param, int64_t elements) const;
   int64_t sizeOf(mlir::Value gradient, int64_t elements) const;
 

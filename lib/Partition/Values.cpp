@@ -217,8 +217,8 @@ bool ProgramWriter::followsSoon(Operation *reader, Operation *later,
 }
 
 /// Where a reader would exchange for a part of what a later one needs: that
-/// later one; of several the one from whose layout most is cut, else the first.
-/// Null if there is none.
+/// later one; of several the one from whose layout most is sliced, else the
+/// first. Null if there is none.
 OpOperand *ProgramWriter::sharedBy(Value value, const Layout &need, Part part,
                                    Operation *reader) {
   FunctionWriter &function = functionOf(part);
@@ -243,7 +243,7 @@ OpOperand *ProgramWriter::sharedBy(Value value, const Layout &need, Part part,
 }
 
 /// What another reader gathers soon is gathered here already, and this reader
-/// cuts its part of it: else both would ask other ranks.
+/// slices its part of it: else both would ask other ranks.
 Value ProgramWriter::use(Value value, const Layout &need, Part part,
                          OpBuilder &builder, Operation *reader) {
   FunctionWriter &function = functionOf(part);
@@ -278,7 +278,7 @@ LocalValue ProgramWriter::makePiece(Value gradient, const LocalValue &local,
   if (isLayer)
     rests = sliceLayout(rests);
   for (unsigned axis : local.layout.sums)
-    if (!rests.isCutBy(axis))
+    if (!rests.isShardedBy(axis))
       rests.sums.push_back(axis);
   Value shard = function.convertFrom(builder, local, rests, reader);
   bool isStack = !isLayer && llvm::any_of(gradient.getUsers(), [](auto *user) {
@@ -304,7 +304,7 @@ Value ProgramWriter::usePiece(Value gradient, Part part, OpBuilder &builder,
   AxisList rest;
   for (unsigned axis : local.layout.sums)
     if (!llvm::is_contained(pieces.axesOf(gradient), axis) &&
-        !pieces.restOf(gradient).isCutBy(axis))
+        !pieces.restOf(gradient).isShardedBy(axis))
       rest.push_back(axis);
   Operation *before = opBefore(builder);
   if (!rest.empty())

@@ -27,7 +27,7 @@ static bool communicates(const Assignment &assignment) {
   return !assignment.variants.empty() || assignment.routed;
 }
 
-/// The parameter as its readers need it: put together, where it rests in
+/// The parameter as its readers need it: put together, where it is stored in
 /// pieces.
 Operation *ProgramWriter::writeParam(ParamOp param, FunctionWriter &function,
                                      OpBuilder &builder) {
@@ -69,10 +69,10 @@ Operation *ProgramWriter::cloneLocal(Operation *op,
   const Assignment &assignment = now->plan.assignments[op];
   auto variant = dyn_cast<VariantOpInterface>(copy);
   auto localize = dyn_cast<LocalizeOpInterface>(copy);
-  bool isCut = llvm::any_of(assignment.factors,
-                            [](const AxisList &list) { return !list.empty(); });
+  bool isSharded = llvm::any_of(
+      assignment.factors, [](const AxisList &list) { return !list.empty(); });
   bool hasVariant = variant && communicates(assignment);
-  if (!isCut || (!localize && !hasVariant))
+  if (!isSharded || (!localize && !hasVariant))
     return copy;
   Factors facts = cast<FactorOpInterface>(op).getFactors();
   llvm::SmallVector<FactorShard> shards;
@@ -217,7 +217,7 @@ static const Layout &normedAs(Value gradient, const Layout &need,
 /// few hundred arguments (lib/Codegen/Compile.cpp), adapters have thousands.
 static constexpr size_t kMostNormed = 128;
 
-/// The sum of squares of what is cut alike.
+/// The sum of squares of what is sharded alike.
 static Value squaredNorm(llvm::ArrayRef<Value> values, Type type,
                          PlainBuilder &p) {
   Value total;
@@ -231,8 +231,8 @@ static Value squaredNorm(llvm::ArrayRef<Value> values, Type type,
   return total;
 }
 
-/// The root of a sum of squares over parts: norms of what is cut alike,
-/// squared, summed over the axes that cut it. Every element counts once; of a
+/// The root of a sum of squares over parts: norms of what is sharded alike,
+/// squared, summed over the axes that shard it. Every element counts once; of a
 /// gradient that several stages have, in the first of them.
 void ProgramWriter::writeNorm(Operation *op, FunctionWriter &function,
                               Part part, OpBuilder &builder) {
@@ -244,15 +244,16 @@ void ProgramWriter::writeNorm(Operation *op, FunctionWriter &function,
         maker && !isSource(maker) && now->placement.ownerOf(maker) != stage)
       continue;
     const AxisList &own = pieces.axesOf(value);
-    AxisList cutting;
-    // Pieces are cut from the shard as the parameter rests.
+    AxisList sharding;
+    // Pieces are taken from the shard as the parameter rests.
     for (const AxisList &list :
          own.empty() ? need.dims : pieces.restOf(value).dims)
-      cutting.append(list.begin(), list.end());
-    cutting.append(own.begin(), own.end());
-    llvm::sort(cutting);
-    groups[cutting].push_back(own.empty() ? use(value, need, part, builder, op)
-                                          : usePiece(value, part, builder, op));
+      sharding.append(list.begin(), list.end());
+    sharding.append(own.begin(), own.end());
+    llvm::sort(sharding);
+    groups[sharding].push_back(own.empty()
+                                   ? use(value, need, part, builder, op)
+                                   : usePiece(value, part, builder, op));
   }
   Operation *before = opBefore(builder);
   PlainBuilder p{builder, op->getLoc()};
@@ -309,13 +310,13 @@ void ProgramWriter::writeOp(Operation *op, FunctionWriter &function, Part part,
   if (auto update = dyn_cast<UpdateOp>(op))
     return writeUpdate(update, function, part, builder);
   const OpLayouts &layouts = now->plan.ops[op];
-  auto isCut = [](const Layout &layout) {
+  auto isSharded = [](const Layout &layout) {
     return llvm::any_of(layout.dims,
                         [](const AxisList &list) { return !list.empty(); });
   };
   if (auto iface = dyn_cast<FactorOpInterface>(op);
       iface && sumsSquares(iface.getFactors()) &&
-      (llvm::any_of(layouts.operands, isCut) || pieces.level() > 0 ||
+      (llvm::any_of(layouts.operands, isSharded) || pieces.level() > 0 ||
        isPipeline()))
     return writeNorm(op, function, part, builder);
   llvm::SmallVector<Value> operands;

@@ -180,7 +180,7 @@ Value FunctionWriter::makeNumber(OpBuilder &builder, Value global,
   return value;
 }
 
-/// What another reader has gathered is cut again, where that spares an
+/// What another reader has gathered is sliced again, where that spares an
 /// exchange: the gradient of a bias reads its columns of what a matmul
 /// gathers.
 Value FunctionWriter::convert(OpBuilder &builder, Value global,

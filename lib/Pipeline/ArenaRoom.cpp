@@ -12,12 +12,12 @@ ArenaRoom::ArenaRoom(const Machine &machine, const PlanPoint &plan)
     reservedBytes.push_back(stage.memory.reserved);
 }
 
-/// Axes that do not cut a value.
-static std::string uncutAxes(const Layout &layout, const PlanAxes &axes) {
+/// Axes that do not shard a value.
+static std::string unshardedAxes(const Layout &layout, const PlanAxes &axes) {
   std::string text;
   for (unsigned axis = 0; axis < axes.count(); ++axis)
     if (axes.sizeOf(axis) > 1 && axes.nameOf(axis) != kPipelineAxis &&
-        !layout.isCutBy(axis))
+        !layout.isShardedBy(axis))
       text += (text.empty() ? "" : ", ") + axes.nameOf(axis).str() + " (" +
               std::to_string(axes.sizeOf(axis)) + ")";
   return text;
@@ -41,9 +41,9 @@ void ArenaRoom::note(OpResult result, const PlannedModel &plan) {
   Operation *op = maker ? maker : result.getOwner();
   int64_t bytes = type.getNumElements() *
                   llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-  made[result.getLoc()].push_back({op->getName().getStringRef().str(),
-                                   op->getLoc(),
-                                   uncutAxes(known->second, plan.axes), bytes});
+  made[result.getLoc()].push_back(
+      {op->getName().getStringRef().str(), op->getLoc(),
+       unshardedAxes(known->second, plan.axes), bytes});
 }
 
 LogicalResult ArenaRoom::note(ModelOp model) {
@@ -96,8 +96,8 @@ void ArenaRoom::tellLargest(exec::ProgramOp program,
     else
       note << "buffer '" << buffer.getName() << "'";
     note << " takes " << report::gib(static_cast<double>(-bytes));
-    if (value && !value->uncut.empty())
-      note << ", not split by " << value->uncut;
+    if (value && !value->unsharded.empty())
+      note << ", not split by " << value->unsharded;
   }
 }
 

@@ -33,7 +33,7 @@ private:
   struct Made {
     std::string op; ///< "kerf.linear"
     mlir::Location loc;
-    std::string uncut; ///< "dp (4), micro (2)": axes that leave it whole
+    std::string unsharded; ///< "dp (4), micro (2)": axes that leave it whole
     int64_t bytes = 0;
   };
   std::string device;

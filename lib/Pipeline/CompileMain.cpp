@@ -35,12 +35,12 @@ static constexpr llvm::StringLiteral kOverview =
     R"(compiles a model, stage by stage
 
 Stages: ingest (checks the model), differentiate (appends gradients and
-updates), precision (gives every value its type), plan (decides what is cut),
-recompute (what the backward pass recomputes), partition (writes the program of
-a rank), schedule (orders its calls), fuse (makes kernels), memory (places every
-buffer), codegen (compiles the kernels). Any output of a stage can be edited and
-resumed with --start-after. With -o NAME.kerf all stages run, and the compiled
-file is written, for kerf-run.
+updates), precision (gives every value its type), plan (decides what is
+sharded), recompute (what the backward pass recomputes), partition (writes the
+program of a rank), schedule (orders its calls), fuse (makes kernels), memory
+(places every buffer), codegen (compiles the kernels). Any output of a stage can
+be edited and resumed with --start-after. With -o NAME.kerf all stages run, and
+the compiled file is written, for kerf-run.
 
 With --cluster the stage plan searches the fastest way to distribute the step over
 the devices of a described cluster; --explain shows it. Without -o, --emit or

@@ -1,15 +1,15 @@
 //===- ApplyPlan.cpp - write a found plan on its step ---------------------===//
 //
 // Problem: a plan says for each kind of layer which factor of which op an axis
-// cuts, by numbers; the IR has one `kerf.assign` per op.
+// splits, by numbers; the IR has one `kerf.assign` per op.
 //
 // Idea: phase, number and order name an op in both. Its inner axes come from
-// the layout, the batch is cut by the data ranks and the micro-batches. What
+// the layout, the batch is split by the data ranks and the micro-batches. What
 // the IR cannot say (parts that are no contiguous ranges, sums that do not
 // arrive here) is left out: the propagation that follows gives these ops what
 // their operands suggest, which is right, if not always as fast.
 //
-// Example, tp 2 and dp 4 with 2 micro-batches: the layout cuts factor n of
+// Example, tp 2 and dp 4 with 2 micro-batches: the layout splits factor n of
 // "linear 33" over the tensor axis; the op gets
 // #kerf.assign<b = [dp, micro], n = [tp]>.
 //
@@ -81,8 +81,8 @@ private:
   Operation *splitBiasIfAsked(Operation *op, LayerPlace place);
   Assignment additionOf(LayerPlace place, const Factors &facts);
   void set(Operation *op, const Factors &facts, const Assignment &assignment);
-  void cut(const LayerFactor &factor, llvm::StringRef axis,
-           const Factors &facts, Assignment &assignment);
+  void split(const LayerFactor &factor, llvm::StringRef axis,
+             const Factors &facts, Assignment &assignment);
   void addOption(const LayerOp &layer, InnerAxis axis, const OpOption &option,
                  const Factors &facts, Assignment &assignment);
   Assignment assignmentOf(LayerPlace place, const Factors &facts);
@@ -225,7 +225,7 @@ static const OpOption *optionOn(const LayerLayout *layout, int axis,
   return &layout->axes[axis].ops[index];
 }
 
-/// A matmul whose sum is cut adds its bias afterwards.
+/// A matmul whose sum is split adds its bias afterwards.
 Operation *PlanWriter::splitBiasIfAsked(Operation *op, LayerPlace place) {
   const LayerOp &layer = step.kinds[place.kind].ops[place.op];
   const LayerLayout *layout = layoutOf(place.kind, points[place.kind]);
@@ -252,14 +252,14 @@ bool PlanWriter::ringsTensorRanks() {
   });
 }
 
-/// Lets an axis cut a factor. Where several axes do they are in the order of
+/// Lets an axis split a factor. Where several axes do they are in the order of
 /// the mesh, then the micro-batches, then the experts' ranks, which exchange
 /// the rows of one micro-batch: so all ops agree. Tensor ranks come behind
 /// those of the context wherever these are in the mesh: what they gather, or
-/// cut, is then in one piece, and needs no other ranks. A ring of tensor ranks
-/// goes in the order of the mesh, and all else with it.
-void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
-                     const Factors &facts, Assignment &assignment) {
+/// shard, is then in one piece, and needs no other ranks. A ring of tensor
+/// ranks goes in the order of the mesh, and all else with it.
+void PlanWriter::split(const LayerFactor &factor, llvm::StringRef axis,
+                       const Factors &facts, Assignment &assignment) {
   int f = factorNamed(facts, factor.factor.name);
   std::optional<unsigned> number = axes->find(axis);
   if (f < 0 || !number || axes->sizeOf(*number) == 1)
@@ -285,8 +285,8 @@ void PlanWriter::addOption(const LayerOp &layer, InnerAxis axis,
     assignment.pending.push_back(*number);
   if (option.factor < 0)
     return;
-  for (unsigned factor : cutBy(layer, option))
-    cut(layer.factors[factor], axisName(axis), facts, assignment);
+  for (unsigned factor : shardedBy(layer, option))
+    split(layer.factors[factor], axisName(axis), facts, assignment);
   assignment.blocks = std::max(assignment.blocks, blocksOf(option));
   assignment.routed |= isRouted(layer, option);
   if (option.variant >= 0 && !layer.variants[option.variant].leavesSum)
@@ -301,8 +301,8 @@ Assignment PlanWriter::assignmentOf(LayerPlace place, const Factors &facts) {
   assignment.factors.resize(facts.factors.size());
   for (const LayerFactor &factor : layer.factors)
     if (factor.index == IndexClass::Batch) {
-      cut(factor, "dp", facts, assignment);
-      cut(factor, kMicroAxis, facts, assignment);
+      split(factor, "dp", facts, assignment);
+      split(factor, kMicroAxis, facts, assignment);
       break;
     }
   for (int axis = 0; axis < kInnerAxes; ++axis)
@@ -349,21 +349,21 @@ Assignment PlanWriter::additionOf(LayerPlace place, const Factors &facts) {
   int value = kind.ops[place.op].results[0];
   Assignment assignment;
   assignment.factors.resize(facts.factors.size());
-  auto cutDim = [&](size_t dim, llvm::StringRef axis) {
+  auto shardDim = [&](size_t dim, llvm::StringRef axis) {
     unsigned factor = facts.results[0][dim].front();
-    cut({facts.factors[factor]}, axis, facts, assignment);
+    split({facts.factors[factor]}, axis, facts, assignment);
   };
   for (auto [dim, meaning] : llvm::enumerate(kind.values[value].classes))
     if (meaning == IndexClass::Batch) {
-      cutDim(dim, "dp");
-      cutDim(dim, kMicroAxis);
+      shardDim(dim, "dp");
+      shardDim(dim, kMicroAxis);
     }
   for (int axis = 0; axis < kInnerAxes; ++axis) {
     if (!optionOn(layout, axis, place.op))
       continue;
     AxisState state = wantedState(kind, layout->axes[axis], value);
     if (isSplit(state) && splitOuter(state) == 1)
-      cutDim(splitDim(state), axisName(InnerAxis(axis)));
+      shardDim(splitDim(state), axisName(InnerAxis(axis)));
   }
   return assignment;
 }

@@ -72,26 +72,26 @@ bool kerf::isRouted(const LayerOp &op, const OpOption &option) {
          op.factors[option.factor].factor.kind == FactorKind::Whole;
 }
 
-llvm::SmallVector<unsigned, 2> kerf::cutBy(const LayerOp &layer,
-                                           const OpOption &option) {
+llvm::SmallVector<unsigned, 2> kerf::shardedBy(const LayerOp &layer,
+                                               const OpOption &option) {
   unsigned first = option.factor;
-  llvm::SmallVector<unsigned, 2> cut = {first};
+  llvm::SmallVector<unsigned, 2> factors = {first};
   auto add = [&](unsigned f) {
-    if (!llvm::is_contained(cut, f))
-      cut.push_back(f);
+    if (!llvm::is_contained(factors, f))
+      factors.push_back(f);
   };
   if (option.variant >= 0 && (layer.variants[option.variant].together ||
                               layer.variants[option.variant].exchanges))
     llvm::for_each(layer.variants[option.variant].factors, add);
   if (!isRouted(layer, option))
-    return cut;
+    return factors;
   for (const FactorMap &map : layer.maps)
     for (const auto *list : {&map.from, &map.to})
       for (unsigned f : *list)
         if (layer.factors[f].index == IndexClass::Expert &&
             layer.factors[f].factor.kind == FactorKind::Whole)
           add(f);
-  return cut;
+  return factors;
 }
 
 static LayerPhase phaseOf(PhaseAttr phase) {

@@ -43,15 +43,16 @@ std::map<int, LayerPoint> pointsOf(const PlanPoint &plan);
 std::optional<std::vector<const LayerRun *>> runsOf(PlanAttr plan,
                                                     const StepModel &step);
 
-/// Blocks of the dimension that an option cuts; 1 for contiguous parts.
+/// Blocks of the dimension that an option splits; 1 for contiguous parts.
 int64_t blocksOf(const OpOption &option);
 
 /// True for an option that sends rows to owners as data decides.
 bool isRouted(const LayerOp &op, const OpOption &option);
 
-/// Factors that an option cuts: one, or several of a variant or a map together;
-/// it must cut one.
-llvm::SmallVector<unsigned, 2> cutBy(const LayerOp &op, const OpOption &option);
+/// Factors that an option splits: one, or several of a variant or a map
+/// together; it must split one.
+llvm::SmallVector<unsigned, 2> shardedBy(const LayerOp &op,
+                                         const OpOption &option);
 
 /// Numbers of the forward ops of a kind, in its first run, whose results the
 /// backward pass makes again, ascending; none without a layout. Only repeats

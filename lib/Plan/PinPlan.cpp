@@ -214,7 +214,7 @@ static bool exchanges(const LayerOp &op, llvm::StringRef axis,
 }
 
 /// True when the option does on the axis what the op is assigned. Blocks are
-/// those of the tensor axis: no other cuts what is made of blocks.
+/// those of the tensor axis: no other splits what is made of blocks.
 static bool follows(const LayerOp &op, llvm::StringRef axis,
                     const OpOption &option, AssignAttr assign) {
   bool pending = llvm::any_of(assign.getPending(), [&](StringAttr name) {
@@ -222,11 +222,11 @@ static bool follows(const LayerOp &op, llvm::StringRef axis,
   });
   if (exchanges(op, option) != exchanges(op, axis, assign))
     return false;
-  llvm::SmallVector<unsigned, 2> cut;
+  llvm::SmallVector<unsigned, 2> split;
   if (option.factor >= 0)
-    cut = cutBy(op, option);
+    split = shardedBy(op, option);
   for (auto [f, factor] : llvm::enumerate(op.factors))
-    if (llvm::is_contained(cut, f) !=
+    if (llvm::is_contained(split, f) !=
         hasAxis(assign.getFactors().getAs<ArrayAttr>(factor.factor.name), axis))
       return false;
   if (option.factor < 0)
@@ -236,8 +236,8 @@ static bool follows(const LayerOp &op, llvm::StringRef axis,
          (!isRouted(op, option) || assign.getRouted());
 }
 
-/// True by op of a kind for those that depend on inputs alone. What is cut of
-/// them is the propagation's choice, in a found plan too (`applyPlan`).
+/// True by op of a kind for those that depend on inputs alone. What is sharded
+/// of them is the propagation's choice, in a found plan too (`applyPlan`).
 static std::vector<bool> readingInputsOnly(const LayerKind &kind) {
   std::vector<bool> only(kind.ops.size());
   for (auto [i, op] : llvm::enumerate(kind.ops))
@@ -250,9 +250,9 @@ static std::vector<bool> readingInputsOnly(const LayerKind &kind) {
   return only;
 }
 
-/// True when the ranks and micro-batches that cut the batch for a layer cut
-/// this factor. What expert ranks do is an option of the layer.
-static bool cutsBatch(PlanAttr plan, ArrayAttr axes) {
+/// True when the ranks and micro-batches that split the batch for a layer
+/// split this factor. What expert ranks do is an option of the layer.
+static bool splitsBatch(PlanAttr plan, ArrayAttr axes) {
   llvm::SmallVector<llvm::StringRef> all;
   for (auto [name, size] :
        llvm::zip(plan.getMesh().getNames(), plan.getMesh().getSizes()))
@@ -292,8 +292,8 @@ void kerf::keepWhole(ModelOp model, StepModel &step) {
       continue;
     bool isWhole = llvm::any_of(layer.factors, [&](const LayerFactor &factor) {
       return factor.index == IndexClass::Batch &&
-             !cutsBatch(getPlan(model), assign.getFactors().getAs<ArrayAttr>(
-                                            factor.factor.name));
+             !splitsBatch(getPlan(model), assign.getFactors().getAs<ArrayAttr>(
+                                              factor.factor.name));
     });
     if (isWhole)
       forgetBatch(kind, layer);

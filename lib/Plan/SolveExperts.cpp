@@ -75,15 +75,16 @@ static OptionFilter filterMoe(std::string wanted) {
 
 /// Whether the plan of a model brings rows to ranks that hold parts of the
 /// experts.
-static bool cutsExperts(ModelOp model) {
+static bool shardsExperts(ModelOp model) {
   PlanAxes axes(getPlan(model));
   return model.getBody()
       .walk([&](FactorOpInterface op) {
         Factors facts = op.getFactors();
         auto assignment = getAssignment(op, facts, axes);
-        bool cuts = succeeded(assignment) &&
-                    (assignment->routed || exchangesRows(facts, *assignment));
-        return cuts ? WalkResult::interrupt() : WalkResult::advance();
+        bool isFound =
+            succeeded(assignment) &&
+            (assignment->routed || exchangesRows(facts, *assignment));
+        return isFound ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
 }
@@ -98,7 +99,7 @@ static OptionFilter filterWholeExperts(OptionFilter others) {
 
 bool kerf::mayHoldAllExperts(ModelOp given, const Pins &pins) {
   if (given)
-    return !cutsExperts(given);
+    return !shardsExperts(given);
   return llvm::any_of(pins.ep, [](int64_t ep) { return ep > 1; });
 }
 

@@ -90,7 +90,7 @@ static bool updatesPieces(ModelOp model) {
   });
 }
 
-/// Leaves out ZeRO, which would cut nothing.
+/// Leaves out ZeRO, which would shard nothing.
 static void keepStateWhole(Pins &pins, std::vector<std::string> &errors) {
   if (!allows(pins, "zero", pins.zero, 0))
     errors.push_back(
@@ -131,13 +131,13 @@ const LayerLayout *Solution::layoutOf(int kind, const LayerPoint &point) const {
   return &tables->layoutOf(keyOf(result.best->outer, kind), point);
 }
 
-TiedCuts Solution::tiedCutsOf(const OuterChoice &outer,
-                              const LayerPoint &embedding,
-                              const LayerPoint &head) const {
+TiedShards Solution::tiedShardsOf(const OuterChoice &outer,
+                                  const LayerPoint &embedding,
+                                  const LayerPoint &head) const {
   if (!tables || embedding.layout < 0 || head.layout < 0)
     return {};
   int first = step.embedding(), last = step.head();
-  return kerf::tiedCuts(
+  return kerf::tiedShards(
       step.kinds[first], tables->layoutOf(keyOf(outer, first), embedding),
       step.kinds[last], tables->layoutOf(keyOf(outer, last), head));
 }
@@ -166,9 +166,10 @@ ExplainInput Solution::explainInput(double tokens) const {
                ? std::vector<LayerBuffer>()
                : tables->buffersOf(keyOf(outer, kind), point, most);
   };
-  input.tiedCuts = [this](const OuterChoice &outer, const LayerPoint &embedding,
-                          const LayerPoint &head) {
-    return tiedCutsOf(outer, embedding, head);
+  input.tiedShards = [this](const OuterChoice &outer,
+                            const LayerPoint &embedding,
+                            const LayerPoint &head) {
+    return tiedShardsOf(outer, embedding, head);
   };
   input.asked = &asked;
   input.excluded = pins.excluded;
@@ -177,7 +178,7 @@ ExplainInput Solution::explainInput(double tokens) const {
 }
 
 /// Attention heads, or 1: more tensor ranks than these leave some without work
-/// in the op that is hardest to cut otherwise.
+/// in the op that is hardest to shard otherwise.
 static int64_t headsOf(const StepModel &step) {
   double most = 1;
   for (const LayerKind &kind : step.kinds)
@@ -212,7 +213,7 @@ static bool differ(const LayerKind &kind, double LayerParam::*bytes,
   return off > 1e-3 * all;
 }
 
-/// What a kind's parameters take before they are cut. Tied ones count where
+/// What a kind's parameters take before they are sharded. Tied ones count where
 /// they are read first.
 static KindSize sizeOf(const LayerKind &kind) {
   KindSize size;
@@ -272,7 +273,7 @@ static bool sumsEarly(const Machine &machine, const OuterChoice &outer) {
 static SearchProblem problemOf(const Solution &solution,
                                const SolveRequest &request) {
   /// Fewer tokens of a sequence per rank leave matmuls too small to be worth a
-  /// cut: a tile of the smallest tensor-core kernels has 64 rows, twice that
+  /// split: a tile of the smallest tensor-core kernels has 64 rows, twice that
   /// for overlap.
   constexpr int64_t leastTokens = 128;
   const StepModel &step = solution.step;
@@ -303,7 +304,7 @@ static SearchProblem problemOf(const Solution &solution,
   problem.isQuick = request.isQuick;
   problem.hopeless = request.hopeless;
   problem.roomyHeadroom = request.roomyHeadroom;
-  problem.tiedCuts = std::bind_front(&Solution::tiedCutsOf, &solution);
+  problem.tiedShards = std::bind_front(&Solution::tiedShardsOf, &solution);
   // Nothing is written for other devices, or by another runtime.
   if (solution.machine.device.target == BackendTarget::None ||
       solution.profile.name != Profile().name)
@@ -582,7 +583,7 @@ static FailureOr<std::unique_ptr<Solution>> solve(const Subject &subject,
   return solution;
 }
 
-/// The model as it was before its plan: sums that are cut have their bias
+/// The model as it was before its plan: sums that are split have their bias
 /// again, which the search prices with them.
 static OwningOpRef<ModelOp> withBiases(ModelOp model) {
   OwningOpRef<ModelOp> copy(model.clone());

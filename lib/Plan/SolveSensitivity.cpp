@@ -2,7 +2,7 @@
 //
 // What a search keeps is what is fast under the figures as they are. Who is
 // fast under others is searched again, with one figure at an end of its range.
-// Only what beats the plan there is of interest, which cuts off most of the
+// Only what beats the plan there is of interest, which prunes most of the
 // space, and few tables may be solved: both are counts, so the result does not
 // depend on the computer.
 //

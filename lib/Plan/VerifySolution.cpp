@@ -9,7 +9,7 @@
 // applied and completed, each operand and result of an op must be in the state
 // that its chosen option has for it.
 //
-// Example: tp 2 cuts factor k of "linear 33"; the option says that its result
+// Example: tp 2 splits factor k of "linear 33"; the option says that its result
 // is pending, so the layout must have `sum [tp]`.
 //
 // Cost: one visit per op.

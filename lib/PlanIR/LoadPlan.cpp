@@ -74,7 +74,7 @@ private:
   void splitBiases();
   bool assign(Rule &rule, Operation *op);
   void tellUnassigned(const Rule &rule, Operation *op, const Factors &facts,
-                      const Assignment &cuts, const std::string &message);
+                      const Assignment &splits, const std::string &message);
   void tellMisfits();
 
   ModelOp model;
@@ -308,7 +308,7 @@ std::optional<Assignment> PlanReader::readAssignment(const Rule &rule,
   return fine ? std::optional<Assignment>(assignment) : std::nullopt;
 }
 
-/// Matmuls whose sum a rule cuts add their bias afterwards.
+/// Matmuls whose sum a rule splits add their bias afterwards.
 void PlanReader::splitBiases() {
   llvm::SmallVector<FactorOpInterface> ops;
   model.getBody().walk([&](FactorOpInterface op) { ops.push_back(op); });
@@ -317,12 +317,12 @@ void PlanReader::splitBiases() {
     if (!rule)
       continue;
     Factors facts = op.getFactors();
-    bool cutsSum = llvm::any_of(facts.variants, [&](const FactorVariant &v) {
+    bool splitsSum = llvm::any_of(facts.variants, [&](const FactorVariant &v) {
       return v.leavesSum && llvm::any_of(v.factors, [&](unsigned f) {
                return rule->factors->find(facts.factors[f].name) != nullptr;
              });
     });
-    if (cutsSum)
+    if (splitsSum)
       splitBias(op);
   }
   names = namesOfOps(model);
@@ -332,13 +332,13 @@ static const char *const kUnassigned = "a rule cannot be carried out: ";
 
 /// Sizes that do not divide wait for `tellMisfits`.
 void PlanReader::tellUnassigned(const Rule &rule, Operation *op,
-                                const Factors &facts, const Assignment &cuts,
+                                const Factors &facts, const Assignment &splits,
                                 const std::string &message) {
   PlanAxes axes(plan);
   std::string known;
   llvm::raw_string_ostream os(known);
   printFactors(os, facts);
-  for (const auto &[factor, list] : llvm::zip(facts.factors, cuts.factors)) {
+  for (const auto &[factor, list] : llvm::zip(facts.factors, splits.factors)) {
     if (factor.size % axes.sizeOf(list) == 0 ||
         !llvm::StringRef(message).starts_with("factor '" + factor.name +
                                               "' of size"))
@@ -359,7 +359,7 @@ void PlanReader::tellUnassigned(const Rule &rule, Operation *op,
 }
 
 /// "1, 2 or 4": numbers of micro-batches that a size divides into beside the
-/// other axes that cut it; "" where there are none.
+/// other axes that split it; "" where there are none.
 static std::string fittingMicroBatches(const Misfit &misfit,
                                        const PlanAxes &axes) {
   AxisList others = misfit.axes;
@@ -403,12 +403,12 @@ bool PlanReader::assign(Rule &rule, Operation *op) {
   if (!assignment)
     return false;
   // Sums arrive or do not; all else can be told here, with line and column.
-  Assignment cuts = *assignment;
-  cuts.pending.clear();
+  Assignment splits = *assignment;
+  splits.pending.clear();
   llvm::SmallVector<Layout> none(op->getNumOperands());
   std::string message;
-  if (failed(layoutsOf(facts, cuts, none, axes, message))) {
-    tellUnassigned(rule, op, facts, cuts, message);
+  if (failed(layoutsOf(facts, splits, none, axes, message))) {
+    tellUnassigned(rule, op, facts, splits, message);
     return false;
   }
   setAssignment(op, facts, *assignment, axes);

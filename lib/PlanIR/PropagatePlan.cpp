@@ -3,18 +3,18 @@
 // Problem: a plan written by hand assigns a handful of ops; the others should
 // follow, with little communication.
 //
-// Idea: in program order, what an op's operands look like suggests how to cut
+// Idea: in program order, what an op's operands look like suggests how to split
 // it: each axis where one operand has it, or nowhere. So does the value that
 // the result is going to be combined with, where a sum arrives to be scattered,
 // or where a result has one reader, who needs nothing but that part. The
 // candidate with the fewest bytes wins: conversions of operands, unless made
 // already, and all-reduces of the sums it leaves. Of equal ones, the one that
-// cuts most. Parameters and constants have no layout of their own: they rest as
-// their readers ask.
+// splits most. Parameters and constants have no layout of their own: they rest
+// as their readers ask.
 //
-// A greedy choice cannot see that gathering a weight that rests in parts moves
-// the cost to the next op, so such candidates are taken only if there is no
-// other.
+// A greedy choice cannot see that gathering a weight that is stored in parts
+// moves the cost to the next op, so such candidates are taken only if there is
+// no other.
 //
 // Cost: per op (operands + 2) to the power of the number of axes.
 //
@@ -36,7 +36,7 @@ namespace kerf {
 } // namespace kerf
 
 namespace {
-/// A place for one axis in an op: a factor that it cuts, a sum over it that
+/// A place for one axis in an op: a factor that it splits, a sum over it that
 /// passes through, or neither.
 struct Place {
   int factor = -1;
@@ -62,7 +62,7 @@ struct Iterations {
   int64_t start = 0, end = 1;
 };
 
-/// How a parameter rests that a loop reads in some iterations.
+/// How a parameter is stored that a loop reads in some iterations.
 struct Rest {
   Iterations range;
   Layout layout;
@@ -200,7 +200,7 @@ void Propagation::noteAsked(ParamOp param, const Layout &need) {
     params[param.getName()].push_back({range, own});
 }
 
-/// The first reader of a parameter or constant decides where it rests; of a
+/// The first reader of a parameter or constant decides where it is stored; of a
 /// parameter of layers, the first reader of these layers.
 void Propagation::noteSource(Value operand, const Layout &need) {
   Operation *maker = operand.getDefiningOp();
@@ -217,7 +217,7 @@ void Propagation::noteSource(Value operand, const Layout &need) {
 }
 
 /// What a matmul reads, and how it should lie; of a copy in 8-bit floats, what
-/// it is a copy of: a weight rests as the matmul of its copy needs it.
+/// it is a copy of: a weight is stored as the matmul of its copy needs it.
 static std::pair<Value, Layout> beforeQuantization(Value operand,
                                                    const Layout &need) {
   llvm::SmallVector<int64_t> perm;
@@ -230,11 +230,11 @@ static std::pair<Value, Layout> beforeQuantization(Value operand,
   return {original, layout};
 }
 
-/// A parameter rests as all that read it and are given ask for, with the axes
-/// that they agree on: so the search prices it (lib/Layer/LayerGraph.cpp). A
-/// tied one, of which the search prices each place apart, rests as the first
-/// reader asks. Readers of copies follow; what a parameter itself is given
-/// stands before all.
+/// A parameter is stored as all that read it and are given ask for, with the
+/// axes that they agree on: so the search prices it (lib/Layer/LayerGraph.cpp).
+/// A tied one, of which the search prices each place apart, is stored as the
+/// first reader asks. Readers of copies follow; what a parameter itself is
+/// given stands before all.
 LogicalResult Propagation::noteGiven(ModelOp model) {
   llvm::SmallVector<std::pair<Value, Layout>> others;
   llvm::SmallVector<std::pair<ParamOp, Layout>> own;
@@ -294,7 +294,7 @@ void Propagation::retract(Block &body) {
 // Candidates
 //===----------------------------------------------------------------------===//
 
-/// The factor of a dimension that a cut would cut first, or -1.
+/// The factor of a dimension that a sharding would split first, or -1.
 static int majorFactor(const Factors &facts, const DimFactors &dim) {
   for (unsigned f : dim)
     if (facts.factors[f].size > 1)
@@ -302,8 +302,8 @@ static int majorFactor(const Factors &facts, const DimFactors &dim) {
   return -1;
 }
 
-/// The dimension of `value` that later readers would like to be cut by `axis`:
-/// one that another of their operands has cut, in this op or a few ops on. -1
+/// The dimension of `value` that later readers would like `axis` to shard: one
+/// that another of their operands has sharded, in this op or a few ops on. -1
 /// if there is none. With `alone` there must be one reader, which thus needs
 /// nothing else.
 static int64_t wantedDim(Value value, unsigned axis, const PlannedModel &plan,
@@ -408,7 +408,7 @@ static llvm::SmallVector<Place> placesOf(const Choice &choice, unsigned axis) {
       places.push_back(place);
   };
   bool pending = false;
-  auto addCuts = [&](unsigned operand, const Layout &layout) {
+  auto addSharded = [&](unsigned operand, const Layout &layout) {
     for (auto [d, list] : llvm::enumerate(layout.dims)) {
       int f = majorFactor(choice.facts, choice.facts.operands[operand][d]);
       if (llvm::is_contained(list, axis) && f >= 0)
@@ -416,12 +416,12 @@ static llvm::SmallVector<Place> placesOf(const Choice &choice, unsigned axis) {
     }
   };
   for (auto [i, layout] : llvm::enumerate(choice.arriving)) {
-    addCuts(i, layout);
+    addSharded(i, layout);
     pending |= llvm::is_contained(layout.sums, axis);
   }
   for (auto [i, made] : llvm::enumerate(choice.made))
     for (const Layout &layout : made)
-      addCuts(i, layout);
+      addSharded(i, layout);
   bool waits = pending && axis == choice.plan.axes.micro();
   for (auto [result, dims] :
        llvm::zip_equal(choice.op->getResults(), choice.facts.results)) {
@@ -433,7 +433,7 @@ static llvm::SmallVector<Place> placesOf(const Choice &choice, unsigned axis) {
   }
   // Of equal ones the first is taken: gradients of weights in 8 bits are best
   // summed after they were scaled, for the update, where their state may be
-  // cut.
+  // sharded.
   PhaseAttr phase = getPhase(choice.op);
   if (pending && isa<MulOp>(choice.op) && phase &&
       phase.getKind() == PhaseKind::WeightGradient)
@@ -465,8 +465,8 @@ void Propagation::search(Choice &choice, unsigned next) {
   }
 }
 
-/// Adds the axes that cut what later readers combine a value with, in the order
-/// in which they do.
+/// Adds the axes that shard what later readers combine a value with, in the
+/// order in which they do.
 static void addLater(Value value, const PlannedModel &plan, int depth,
                      llvm::SmallSetVector<unsigned, 4> &order) {
   for (Operation *reader : value.getUsers()) {
@@ -482,8 +482,8 @@ static void addLater(Value value, const PlannedModel &plan, int depth,
   }
 }
 
-/// Axes that the operands have, in the order in which they cut, then those that
-/// the reader wants, in its order.
+/// Axes that the operands have, in the order in which they shard, then those
+/// that the reader wants, in its order.
 static AxisList orderOf(const Choice &choice) {
   llvm::SmallSetVector<unsigned, 4> order;
   auto insert = [&](const Layout &layout) {
@@ -515,7 +515,7 @@ static bool readsInputsOnly(Operation *op, const PlannedModel &plan) {
 }
 
 /// Bytes that bring a sum of a tied parameter's gradients to where the
-/// parameter rests, once per step; 0 for what no update reads.
+/// parameter is stored, once per step; 0 for what no update reads.
 double Propagation::bytesToRest(const Choice &choice, Value result,
                                 const Layout &layout) {
   double bytes = 0;
@@ -591,8 +591,8 @@ LogicalResult Propagation::assign(Operation *op, const Factors &facts,
 // Sources, updates and norms
 //===----------------------------------------------------------------------===//
 
-static void cutFactors(const Factors &facts, const TensorFactors &dims,
-                       const Layout &layout, Assignment &assignment) {
+static void splitFactors(const Factors &facts, const TensorFactors &dims,
+                         const Layout &layout, Assignment &assignment) {
   for (auto [dim, list] : llvm::zip_equal(dims, layout.dims))
     if (!dim.empty() && !list.empty())
       assignment.factors[dim[0]] = list;
@@ -611,7 +611,7 @@ void Propagation::setFromResult(Operation *op, const Layout &layout) {
     return factor.kind == FactorKind::Whole;
   });
   if (!whole)
-    cutFactors(facts, facts.results[0], layout, assignment);
+    splitFactors(facts, facts.results[0], layout, assignment);
   assignment.blocks = blocksOf(layout);
   setAssignment(op, facts, assignment, axes);
 }
@@ -622,7 +622,7 @@ void Propagation::setFromOperands(Operation *op,
   Assignment assignment;
   assignment.factors.resize(facts.factors.size());
   for (auto [i, layout] : llvm::enumerate(layouts))
-    cutFactors(facts, facts.operands[i], layout, assignment);
+    splitFactors(facts, facts.operands[i], layout, assignment);
   if (layouts.size() == 1) // Norms sum squares of any parts.
     assignment.blocks = blocksOf(layouts[0]);
   setAssignment(op, facts, assignment, axes);

@@ -9,8 +9,8 @@ namespace kerf {
 #include "kerf/PlanIR/Passes.h.inc"
 } // namespace kerf
 
-/// True if some factor of some op is cut by the micro-batches.
-static bool cutsByMicro(ModelOp model) {
+/// True if some factor of some op is split by the micro-batches.
+static bool splitsByMicro(ModelOp model) {
   WalkResult result = model.walk([](Operation *op) {
     auto assign = op->getAttrOfType<AssignAttr>(kAssignAttrName);
     if (!assign)
@@ -26,8 +26,8 @@ static bool cutsByMicro(ModelOp model) {
 }
 
 namespace {
-/// Values of which each micro-batch has its own, though neither a cut nor a sum
-/// says so: what is measured in one (`Factors::maxOfMicroBatch`) and what
+/// Values of which each micro-batch has its own, though neither a split nor a
+/// sum says so: what is measured in one (`Factors::maxOfMicroBatch`) and what
 /// follows from it. Each is known with the op that measures.
 class MicroBatchValues {
 public:
@@ -46,10 +46,10 @@ private:
 };
 } // namespace
 
-/// True when neither a cut nor a sum over micro-batches tells them apart.
+/// True when neither a split nor a sum over micro-batches tells them apart.
 bool MicroBatchValues::isPlainValue(Value value) const {
   Layout layout = plan.values.lookup(value);
-  return !layout.isCutBy(plan.axes.micro()) &&
+  return !layout.isShardedBy(plan.axes.micro()) &&
          !llvm::is_contained(layout.sums, plan.axes.micro());
 }
 
@@ -132,7 +132,7 @@ struct VerifyPlanPass : public kerf::impl::VerifyPlanPassBase<VerifyPlanPass> {
       if (hasMicro &&
           failed(MicroBatchValues(*plan).check(model.getBody().front())))
         return signalPassFailure();
-      if (hasMicro && !cutsByMicro(model)) {
+      if (hasMicro && !splitsByMicro(model)) {
         (model.emitOpError()
          << "is planned in " << getPlan(model).getMicroBatches()
          << " micro-batches, and no op is split by 'micro'")

@@ -188,8 +188,8 @@ double CommandTimes::attentionSec(const kerf_command &command) const {
 }
 
 /// Of the rows that a matmul in groups has room for, the part that even
-/// experts fill: one of as many parts as the experts are cut into, but where
-/// ranks exchange rows one of as many even shares as there is room for.
+/// experts fill: one of as many parts as the experts are split into, but
+/// where ranks exchange rows one of as many even shares as there is room for.
 double CommandTimes::usedShare(const kerf_program &program,
                                const int64_t *attrs) const {
   int64_t experts = attrs[KERF_GROUPED_EXPERTS],
@@ -208,7 +208,7 @@ double CommandTimes::usedShare(const kerf_program &program,
 
 double CommandTimes::shareOf(const kerf_layout &layout) const {
   double share = 1;
-  for (uint8_t number : layout.cuts[0]) {
+  for (uint8_t number : layout.axes[0]) {
     if (number >= data.axes.size())
       continue;
     const kerf_axis &axis = data.axes[number];

@@ -16,7 +16,7 @@ using namespace mlir;
 namespace {
 
 /// Rows and targets that were flattened keep their dimensions: batch and
-/// sequence are what is cut.
+/// sequence are what is sharded.
 struct UnflattenLoss : OpRewritePattern<CrossEntropyOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(CrossEntropyOp op,

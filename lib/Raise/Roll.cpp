@@ -400,7 +400,7 @@ private:
   }
 
   /// Constants, parameters and what follows from positions are made in the
-  /// loop, where it is cut as its readers are.
+  /// loop, where it is sharded as its readers are.
   void bringIn(Value value, OpBuilder &builder, IRMapping &map) const {
     Operation *op = value.getDefiningOp();
     if (!op || map.contains(value) || !(isLeaf(op) || positions.contains(op)))

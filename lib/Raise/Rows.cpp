@@ -2,7 +2,7 @@
 //
 // Libraries flatten batch and sequence before experts, losses and matmuls.
 // What was flattened keeps both dimensions apart here, and is flattened behind
-// each op: layouts cut them in different ways.
+// each op: layouts shard them in different ways.
 //
 //===----------------------------------------------------------------------===//
 

@@ -32,9 +32,9 @@ static std::string ruleOf(const LayerOp &op) {
          " " + std::to_string(op.order);
 }
 
-/// Pins that cut a dimension further than the plan does and the others as it
+/// Pins that split a dimension further than the plan does and the others as it
 /// does: fewer sequences of a micro-batch, more context or tensor ranks where
-/// these cut the value or there are none yet.
+/// these shard the value or there are none yet.
 static std::vector<std::string> pinsFor(const LayerValue &value,
                                         const LayerBuffer &buffer,
                                         const OuterChoice &outer) {

@@ -64,25 +64,25 @@ private:
 };
 } // namespace
 
-/// As the stages plan and partition name them: state that is cut over a part of
-/// an axis splits it.
+/// As the stages plan and partition name them: state that is sharded over a
+/// part of an axis splits it.
 std::vector<NamedAxis> Account::axesOf(const OuterChoice &outer) {
   std::vector<NamedAxis> axes;
-  int64_t stride = 1, cut = outer.zero > 0 ? outer.shardGroup : 1;
+  int64_t stride = 1, shards = outer.zero > 0 ? outer.shardGroup : 1;
   auto push = [&](llvm::StringRef name, int64_t size) {
     if (size > 1)
       axes.push_back({name.str(), {size, stride}});
     stride *= size;
   };
   auto pushData = [&](llvm::StringRef name, int64_t size) {
-    if (cut > 1 && cut % size != 0) {
-      push((name + ".shard").str(), cut);
-      push(name, size / cut);
-      cut = 1;
+    if (shards > 1 && shards % size != 0) {
+      push((name + ".shard").str(), shards);
+      push(name, size / shards);
+      shards = 1;
       return;
     }
     push(name, size);
-    cut = std::max<int64_t>(1, cut / size);
+    shards = std::max<int64_t>(1, shards / size);
   };
   for (MeshAxis axis : outer.order)
     switch (axis) {
@@ -217,6 +217,6 @@ std::vector<PricedCollective> kerf::priceCollectives(const ExplainInput &input,
     problem.runs.push_back({run.kind, run.count});
   problem.hasEmbedding = input.step->embedding() >= 0;
   problem.hasHead = input.step->head() >= 0;
-  problem.tiedCuts = input.tiedCuts;
+  problem.tiedShards = input.tiedShards;
   return Account(input, problem, plan).rows();
 }

@@ -74,26 +74,26 @@ static const LayerLayout *layoutIn(const ExplainInput &input,
   return nullptr;
 }
 
-/// What travels between ranks of experts: routed tokens, where the layouts cut
-/// experts; "" where each rank has all of them.
+/// What travels between ranks of experts: routed tokens, where the layouts
+/// shard experts; "" where each rank has all of them.
 static std::string expertCargo(const ExplainInput &input,
                                const PlanPoint &plan) {
-  bool isCut = false, isExchanged = false, isKnown = false;
+  bool isSharded = false, isExchanged = false, isKnown = false;
   for (auto [k, kind] : llvm::enumerate(input.step->kinds)) {
     const LayerLayout *layout = layoutIn(input, plan, static_cast<int>(k));
     if (!layout)
       continue;
     isKnown = true;
-    const AxisLayout &cuts =
+    const AxisLayout &experts =
         layout->axes[static_cast<size_t>(InnerAxis::Expert)];
-    for (auto [op, option] : llvm::zip(kind.ops, cuts.ops)) {
+    for (auto [op, option] : llvm::zip(kind.ops, experts.ops)) {
       isExchanged |=
           option.variant >= 0 && op.variants[option.variant].exchanges;
-      isCut |= option.factor >= 0 &&
-               op.factors[option.factor].index == IndexClass::Expert;
+      isSharded |= option.factor >= 0 &&
+                   op.factors[option.factor].index == IndexClass::Expert;
     }
   }
-  if (isKnown && !isCut && !isExchanged)
+  if (isKnown && !isSharded && !isExchanged)
     return "";
   return isExchanged ? "rows to their experts and back; a part of data"
                      : "tokens to all experts, and sums back; a part of data";
@@ -128,7 +128,7 @@ static std::string shardWords(const OuterChoice &outer) {
          ranks + ", in " + std::to_string(all / shard) + " copies";
 }
 
-/// Where state rests, with the level of ZeRO (Rajbhandari et al. 2020).
+/// Where state is stored, with the level of ZeRO (Rajbhandari et al. 2020).
 static std::string stateWords(const OuterChoice &outer) {
   constexpr const char *what[] = {
       "", "ZeRO-1: optimizer state", "ZeRO-2: gradients and optimizer state",
@@ -303,16 +303,16 @@ static std::string variantWords(const FactorVariant &variant) {
   return words;
 }
 
-/// Words for a cut of a matmul with a weight, or of any other op, along what
+/// Words for a split of a matmul with a weight, or of any other op, along what
 /// is neither tokens nor experts.
 static std::string featureWords(const LayerOp &op, const OpOption &option,
-                                bool cutsWords) {
+                                bool shardsWords) {
   const Factor &factor = op.factors[option.factor].factor;
   bool attention = op.scores > 0;
   bool heads = factor.name == "h" || (attention && factor.name != "e");
   bool weighted =
       !op.weight.empty() && (op.work.matmulFlops > 0 || op.name == "embedding");
-  if (cutsWords)
+  if (shardsWords)
     return "vocabulary-parallel";
   if (heads)
     return "by heads";
@@ -325,7 +325,7 @@ static std::string featureWords(const LayerOp &op, const OpOption &option,
 }
 
 std::string kerf::wordsFor(const LayerOp &op, const OpOption &option,
-                           bool cutsWords) {
+                           bool shardsWords) {
   if (option.variant >= 0)
     return variantWords(op.variants[option.variant]);
   if (option.factor < 0)
@@ -339,7 +339,7 @@ std::string kerf::wordsFor(const LayerOp &op, const OpOption &option,
   case IndexClass::Expert:
     return "expert-parallel";
   case IndexClass::Other:
-    return featureWords(op, option, cutsWords);
+    return featureWords(op, option, shardsWords);
   }
   return "";
 }
@@ -370,9 +370,9 @@ explain_detail::shortNames(const LayerKind &kind) {
   return names;
 }
 
-/// True if a backward op of `forward` is cut although it is not.
-static bool cutBackward(const LayerKind &kind, const AxisLayout &layout,
-                        size_t forward) {
+/// True if a backward op of `forward` is split although it is not.
+static bool splitsBackward(const LayerKind &kind, const AxisLayout &layout,
+                           size_t forward) {
   if (layout.ops[forward].factor >= 0)
     return false;
   for (auto [op, option] : llvm::zip(kind.ops, layout.ops))
@@ -476,7 +476,7 @@ static std::set<OpFactor> wordFactors(const LayerKind &kind) {
   return words;
 }
 
-/// Forward ops by what cuts them, in order of their first op.
+/// Forward ops by what splits them, in order of their first op.
 static std::vector<LayoutWords>
 wordsOfAxis(const LayerKind &kind, const AxisLayout &layout, InnerAxis axis) {
   std::map<std::string, std::string> names = shortNames(kind);
@@ -489,10 +489,10 @@ wordsOfAxis(const LayerKind &kind, const AxisLayout &layout, InnerAxis axis) {
         scaling.count(static_cast<int>(i)))
       continue;
     const OpOption &option = layout.ops[i];
-    bool cutsWords =
+    bool shardsWords =
         option.factor >= 0 && vocabulary.count({i, unsigned(option.factor)});
-    std::string words = wordsFor(op, option, cutsWords);
-    if (cutBackward(kind, layout, i))
+    std::string words = wordsFor(op, option, shardsWords);
+    if (splitsBackward(kind, layout, i))
       words += ", split in the backward pass";
     auto row = llvm::find_if(
         rows, [&](const LayoutWords &known) { return known.words == words; });
@@ -522,10 +522,10 @@ static KindRow describeKind(const ExplainInput &input, const PlanPoint &plan,
     return row;
   for (InnerAxis axis :
        {InnerAxis::Tensor, InnerAxis::Context, InnerAxis::Expert}) {
-    const AxisLayout &cuts = layout->axes[static_cast<size_t>(axis)];
+    const AxisLayout &own = layout->axes[static_cast<size_t>(axis)];
     if (groupOf(plan.outer, axis).size > 1 &&
-        cuts.ops.size() == layer.ops.size())
-      llvm::append_range(row.layout, wordsOfAxis(layer, cuts, axis));
+        own.ops.size() == layer.ops.size())
+      llvm::append_range(row.layout, wordsOfAxis(layer, own, axis));
   }
   return row;
 }

@@ -113,7 +113,7 @@ static SearchProblem problemOf(const ExplainInput &input) {
   problem.sequence = step.sequence;
   problem.type = step.type;
   problem.exchangesRows = step.moeBuffer > 0;
-  problem.tiedCuts = input.tiedCuts;
+  problem.tiedShards = input.tiedShards;
   return problem;
 }
 

@@ -107,18 +107,18 @@ static double plainSec(const TimeParts &parts, double exposed) {
 void Accountant::readParts() {
   const Device &device = machine.device;
   double rate = device.memoryBytesPerSec * device.efficiency.memory;
-  // Gradients that are cut are added up where they rest.
+  // Gradients that are sharded are added up where they rest.
   auto shards = static_cast<double>(
       plan.outer.zero >= 2 ? std::max<int64_t>(plan.outer.shardGroup, 1) : 1);
   auto expertShards = [&](const LayerPoint &point) {
     int64_t others = plan.outer.ep * (point.expertsWhole ? plan.outer.cp : 1);
     return std::max(1.0, shards / static_cast<double>(others));
   };
-  auto added = [&](const PlacedLayers &layers, double elements, double cut) {
+  auto added = [&](const PlacedLayers &layers, double elements, double ranks) {
     bool isEmbedding = layers.kind == step.embedding();
-    return elements / cut *
+    return elements / ranks *
            search_detail::accumulatedBytes(profile, plan.outer.microBatches,
-                                           cut > 1, isEmbedding);
+                                           ranks > 1, isEmbedding);
   };
   search_detail::GroupMemo memo(machine, profile);
   auto maxima = [&](int count) {

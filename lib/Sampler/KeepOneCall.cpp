@@ -35,9 +35,9 @@ template <typename Op> static void dropUnnamed(spmd::ProgramOp program) {
 static void keepRows(spmd::InputOp input) {
   int64_t rank = input.getLocalType().getRank();
   Builder builder(input.getContext());
-  llvm::SmallVector<Attribute> uncut(rank, builder.getArrayAttr({}));
+  llvm::SmallVector<Attribute> unsharded(rank, builder.getArrayAttr({}));
   input.setGlobalAttr(TypeAttr::get(input.getLocalType()));
-  input.setCutAttr(builder.getArrayAttr(uncut));
+  input.setShardedAttr(builder.getArrayAttr(unsharded));
 }
 
 /// The part of the first micro-batch, of a value that all of them have.

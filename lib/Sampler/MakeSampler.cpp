@@ -208,8 +208,8 @@ static Question questionOf(PlainBuilder &p, ModelOp model) {
 // The plan
 //===----------------------------------------------------------------------===//
 
-/// Cuts the batch where inputs enter; the stage plan goes on from there.
-static void cutBatch(ModelOp model, const PlanAxes &axes) {
+/// Splits the batch where inputs enter; the stage plan goes on from there.
+static void splitBatch(ModelOp model, const PlanAxes &axes) {
   for (BlockArgument input : model.getBody().getArguments())
     for (OpOperand &use : input.getUses()) {
       auto op = dyn_cast<FactorOpInterface>(use.getOwner());
@@ -252,7 +252,7 @@ static void planRows(ModelOp model) {
   auto plan = PlanAttr::get(context, MeshAttr::get(context, {}, {}),
                             batch / rows, "1f1b", false, {});
   model->setAttr(kPlanAttrName, plan);
-  cutBatch(model, PlanAxes(plan));
+  splitBatch(model, PlanAxes(plan));
 }
 
 /// Nothing is trained, and nothing is written beside weights. The stages number

@@ -7,7 +7,7 @@
 // Idea: branch and bound in three levels. Shapes (degrees and micro-batches)
 // and nodes (and the order of axes) have a bound and a guess that need no table
 // of their own. A node that comes up gets a second bound, which knows memory
-// and ways to cut state (SearchNodeBounds.cpp), and goes back into the queue.
+// and ways to shard state (SearchNodeBounds.cpp), and goes back into the queue.
 // When it comes up again its tables are solved and its candidate plans
 // (schedule, ZeRO, layouts of layers) get a bound by their fastest points. A
 // candidate plan that comes up is solved for its stages and points.
@@ -68,21 +68,22 @@ static int64_t ordersCount(const SearchProblem &problem, const Shape &shape) {
   return orders;
 }
 
-/// Ways to cut state under all orders of a shape; they depend on few numbers.
-double Searcher::countStateCuts(const Shape &shape) {
+/// Ways to shard state under all orders of a shape; they depend on few numbers.
+double Searcher::countStateShardings(const Shape &shape) {
   OuterChoice outer = shape.outer();
-  int64_t cuts = 0;
+  int64_t ways = 0;
   for (std::vector<MeshAxis> &order : ordersOf(problem, shape)) {
     outer.order = std::move(order);
     auto key = std::make_tuple(outer.dp, outer.cp, outer.ep,
                                outer.strideOf(MeshAxis::Data),
                                outer.strideOf(MeshAxis::Context));
-    auto [it, isNew] = stateCuts.try_emplace(key, 0);
+    auto [it, isNew] = stateShardings.try_emplace(key, 0);
     if (isNew)
-      it->second = static_cast<int64_t>(stateCutsOf(problem, outer).size());
-    cuts += it->second;
+      it->second =
+          static_cast<int64_t>(stateShardingsOf(problem, outer).size());
+    ways += it->second;
   }
-  return static_cast<double>(cuts);
+  return static_cast<double>(ways);
 }
 
 void Searcher::push(OpenPart part) {
@@ -110,7 +111,7 @@ void Searcher::listShapes() {
     outer.order = ordersOf(problem, shape).front();
     certificate.space +=
         static_cast<double>(schedulesOf(problem, shape).size()) *
-        countStateCuts(shape);
+        countStateShardings(shape);
     if (!bounds.mayFit(shape)) {
       certificate.prunedByMemory += orders;
       alternatives.noteMisfit(shape, bounds.bytesOf(shape));
@@ -184,10 +185,10 @@ void Searcher::expandNode(const OpenPart &part) {
   shape.pp = node.outer.pp;
   shape.microBatches = node.outer.microBatches;
   node.schedules = schedulesOf(problem, shape);
-  node.cuts = stateCutsOf(problem, node.outer);
-  for (size_t cut = 0; cut < node.cuts.size(); ++cut) {
+  node.shardings = stateShardingsOf(problem, node.outer);
+  for (size_t sharding = 0; sharding < node.shardings.size(); ++sharding) {
     OuterChoice outer = node.outer;
-    std::tie(outer.zero, outer.shardGroup) = node.cuts[cut];
+    std::tie(outer.zero, outer.shardGroup) = node.shardings[sharding];
     Pricing pricing(problem, outer, memo);
     PriceList prices = pricesOf(pricing, node.tables);
     for (size_t schedule = 0; schedule < node.schedules.size(); ++schedule) {
@@ -196,8 +197,8 @@ void Searcher::expandNode(const OpenPart &part) {
       for (size_t layouts = 0; layouts < node.layouts.size(); ++layouts)
         if (OpenPart candidate = boundedCandidate(
                 pricing, prices,
-                {0, 0, Level::Candidate, 0, index, static_cast<int16_t>(cut),
-                 static_cast<int16_t>(schedule),
+                {0, 0, Level::Candidate, 0, index,
+                 static_cast<int16_t>(sharding), static_cast<int16_t>(schedule),
                  static_cast<int32_t>(layouts)});
             candidate.bound < HUGE_VAL)
           push(candidate);
@@ -226,7 +227,7 @@ OpenPart Searcher::boundedCandidate(const Pricing &pricing,
 OuterChoice Searcher::outerOf(const OpenPart &part) const {
   const SearchNode &node = nodes[part.index];
   OuterChoice outer = node.outer;
-  std::tie(outer.zero, outer.shardGroup) = node.cuts[part.cut];
+  std::tie(outer.zero, outer.shardGroup) = node.shardings[part.sharding];
   std::tie(outer.schedule, outer.chunks, outer.defer) =
       node.schedules[part.schedule];
   return outer;

@@ -222,8 +222,8 @@ double ShapeBounds::trafficSec(const Shape &shape) {
   }
   if (elements <= 0 || ranks == 1)
     return 0;
-  double cut = static_cast<double>(shape.tp * shape.pp);
-  double bytes = gradientBytes / cut;
+  double shards = static_cast<double>(shape.tp * shape.pp);
+  double bytes = gradientBytes / shards;
   double beta = HUGE_VAL;
   for (Group group : fastestGroups(ranks))
     beta = std::min(beta, memo.of(group, bytes).reduceScatter.beta);
@@ -266,11 +266,11 @@ double ShapeBounds::secondsOf(const Shape &shape,
   return pipelineBound(shape, sum, layerSec, trafficSec(shape)).sec;
 }
 
-/// Bytes of a layer's state, cut as far as the pins allow.
+/// Bytes of a layer's state, sharded as far as the pins allow.
 double ShapeBounds::stateOf(const Shape &shape, int kind) const {
   const KindSize size = sizeOf(kind);
   const Pins &pins = problem.pins;
-  auto cutFrom = [&](int level) {
+  auto mayShardFrom = [&](int level) {
     for (int zero = level; zero <= 3; ++zero)
       if (allows(pins, "zero", pins.zero, zero))
         return true;
@@ -283,11 +283,11 @@ double ShapeBounds::stateOf(const Shape &shape, int kind) const {
                                             wants(ScheduleKind::Interleaved));
   double gradient = problem.measureLayers && mayEnd ? 0 : size.gradientBytes;
   auto bytesOf = [&](double elements, double shards) {
-    double cut = 1 / shards;
-    return elements *
-           (size.weightBytes * (cutFrom(3) ? cut : 1) +
-            gradient * (cutFrom(2) ? cut : 1) +
-            (size.masterBytes + size.stateBytes) * (cutFrom(1) ? cut : 1));
+    double fraction = 1 / shards;
+    return elements * (size.weightBytes * (mayShardFrom(3) ? fraction : 1) +
+                       gradient * (mayShardFrom(2) ? fraction : 1) +
+                       (size.masterBytes + size.stateBytes) *
+                           (mayShardFrom(1) ? fraction : 1));
   };
   auto tp = static_cast<double>(shape.tp), ep = static_cast<double>(shape.ep);
   return bytesOf(size.denseElements / tp, ranks) +

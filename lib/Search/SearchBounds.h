@@ -22,8 +22,8 @@ public:
   /// The same for one order of the axes.
   double secondsOf(const Shape &shape, const std::vector<MeshAxis> &order);
   /// What a shape (with an order of its axes) will probably take: the layers'
-  /// tables of one rank, cut evenly, with Megatron's collectives. No bound: it
-  /// decides what is looked at first.
+  /// tables of one rank, divided evenly, with Megatron's collectives. No bound:
+  /// it decides what is looked at first.
   double estimateOf(const Shape &shape, const std::vector<MeshAxis> &order);
   /// Whether the layers could fit the stages, all else aside.
   bool mayFit(const Shape &shape);

@@ -48,14 +48,14 @@ static std::string listOf(const std::set<int64_t> &values, int64_t near) {
     return std::make_pair(std::abs(a - near), a) <
            std::make_pair(std::abs(b - near), b);
   });
-  bool cut = sorted.size() > kMost;
+  bool isTruncated = sorted.size() > kMost;
   sorted.resize(std::min(sorted.size(), kMost));
   int64_t nearest = sorted.front();
   llvm::sort(sorted);
   std::string text;
   for (int64_t value : sorted)
     text += (text.empty() ? "" : ", ") + std::to_string(value);
-  return text + (cut ? ", ..." : "") + "; the nearest is " +
+  return text + (isTruncated ? ", ..." : "") + "; the nearest is " +
          std::to_string(nearest);
 }
 
@@ -122,14 +122,14 @@ static void checkTogether(const SearchProblem &problem,
     errors.push_back("no schedule is left: 'interleaved' needs pp > 1, v > 1, "
                      "a layer per chunk, and micro-batches in multiples of pp; "
                      "all others have v=1");
-  auto isCut = [&](const Shape &shape) {
+  auto isSharded = [&](const Shape &shape) {
     OuterChoice outer = shape.outer();
     return llvm::any_of(ordersOf(problem, shape), [&](auto &order) {
       outer.order = order;
-      return !stateCutsOf(problem, outer).empty();
+      return !stateShardingsOf(problem, outer).empty();
     });
   };
-  if (llvm::none_of(shapes, isCut))
+  if (llvm::none_of(shapes, isSharded))
     errors.push_back("no way to shard state is left: a shard group must be a "
                      "part of the data and context ranks");
 }

@@ -39,9 +39,9 @@ inline int64_t deferOf(int64_t pinned, int64_t stages) {
 }
 std::vector<Schedule> schedulesOf(const SearchProblem &problem,
                                   const Shape &shape);
-using StateCut = std::pair<int, int64_t>; ///< ZeRO level, shard group
-std::vector<StateCut> stateCutsOf(const SearchProblem &problem,
-                                  const OuterChoice &outer);
+using StateSharding = std::pair<int, int64_t>; ///< ZeRO level, shard group
+std::vector<StateSharding> stateShardingsOf(const SearchProblem &problem,
+                                            const OuterChoice &outer);
 
 //===----------------------------------------------------------------------===//
 // Candidate plans (SearchCandidate.cpp)

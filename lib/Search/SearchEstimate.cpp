@@ -4,11 +4,11 @@
 // many nodes look alike; tables take long. In which order should nodes be
 // looked at?
 //
-// Idea: what a layer takes on one rank is known after one table per kind. Cut
-// evenly, with the collectives that Megatron has (Korthikanti et al. 2022,
-// arXiv 2205.05198: a boundary value is gathered and scattered twice in the
-// forward and twice in the backward pass) it is a good guess for all others.
-// The guess only orders and stops the search; it proves nothing.
+// Idea: what a layer takes on one rank is known after one table per kind.
+// Divided evenly, with the collectives that Megatron has (Korthikanti et al.
+// 2022, arXiv 2205.05198: a boundary value is gathered and scattered twice in
+// the forward and twice in the backward pass) it is a good guess for all
+// others. The guess only orders and stops the search; it proves nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,9 +58,9 @@ double ShapeBounds::kernelsEstimate(const OuterChoice &outer, int kind) {
 /// Seconds of a layer and micro-batch on one rank, collectives included.
 double ShapeBounds::layerEstimate(const OuterChoice &outer, int kind) {
   const LayerPoint &point = *alone[kind];
-  auto cut = static_cast<double>(outer.tp * outer.cp);
+  auto shards = static_cast<double>(outer.tp * outer.cp);
   auto sequences = static_cast<double>(outer.microBatch);
-  double sec = kernelsEstimate(outer, kind) / cut;
+  double sec = kernelsEstimate(outer, kind) / shards;
   TableKey key = keyOf(outer, kind);
   double whole = point.boundaryBytes * sequences;
   double comm = 0;
@@ -76,7 +76,7 @@ double ShapeBounds::layerEstimate(const OuterChoice &outer, int kind) {
   }
   // Rows go to the experts and back, forward and backward.
   if (outer.ep > 1 && point.expertElements > 0) {
-    double bytes = 2 * whole / cut;
+    double bytes = 2 * whole / shards;
     comm += 4 * memo.of(key.groups[2], bytes).allToAll(bytes);
   }
   return sec + (1 - problem.profile.tensorOverlap) * comm;
@@ -93,13 +93,13 @@ double ShapeBounds::dataEstimate(const OuterChoice &outer) {
     gradients += elements * size.gradientBytes;
     weights += elements * size.weightBytes;
   }
-  auto cut = static_cast<double>(outer.tp * outer.pp);
+  auto shards = static_cast<double>(outer.tp * outer.pp);
   Groups groups = replicasOf(outer, /*expert=*/false).rest;
   return (1 - problem.profile.gradientOverlap) *
-             scatterSec(memo, groups, gradients / cut, 1) +
+             scatterSec(memo, groups, gradients / shards, 1) +
          (1 - std::max(problem.profile.weightOverlap,
                        problem.profile.updatedOverlap)) *
-             gatherSec(memo, groups, weights / cut, 1);
+             gatherSec(memo, groups, weights / shards, 1);
 }
 
 /// The closed form under the best case of the schedules that are allowed:

@@ -203,7 +203,7 @@ double TiedMove::sec(GroupMemo &memo) const {
   return calls * memo.of(group, bytes).of(kind)(bytes);
 }
 
-/// Where both cut the table, parts are exchanged; where one has it whole, the
+/// Where both shard the table, parts are exchanged; where one has it whole, the
 /// other's are gathered for it.
 std::vector<TiedMove> search_detail::tiedMoves(const Pricing &pricing,
                                                const PlanPoint &plan) {
@@ -213,7 +213,7 @@ std::vector<TiedMove> search_detail::tiedMoves(const Pricing &pricing,
       pointOf(plan.stages.front().chunks.front().layers, embeddingOf(problem));
   const LayerPoint *last =
       pointOf(plan.stages.back().chunks.back().layers, headOf(problem));
-  if (!problem.tiedCuts || !first || !last || last->sharedElements == 0)
+  if (!problem.tiedShards || !first || !last || last->sharedElements == 0)
     return {};
   double weight = last->sharedElements * last->weightBytes;
   double gradient = tiedBytes(pricing, *last);
@@ -226,9 +226,9 @@ std::vector<TiedMove> search_detail::tiedMoves(const Pricing &pricing,
       moves.push_back({kind, group, bytes, times, isGradient});
   };
   TableKey key = keyOf(outer, headOf(problem));
-  for (auto [cuts, group] :
-       llvm::zip_equal(problem.tiedCuts(outer, *first, *last), key.groups)) {
-    auto [rests, needed] = cuts;
+  for (auto [states, group] :
+       llvm::zip_equal(problem.tiedShards(outer, *first, *last), key.groups)) {
+    auto [rests, needed] = states;
     if (rests == needed)
       continue;
     bool exchanges = rests > 0 && needed > 0;

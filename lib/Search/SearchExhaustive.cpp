@@ -262,9 +262,9 @@ void ExhaustiveSearch::tryNode(const OuterChoice &node,
       ++result.certificate.illegal;
       return;
     }
-  for (StateCut cut : stateCutsOf(problem, node)) {
+  for (StateSharding sharding : stateShardingsOf(problem, node)) {
     OuterChoice outer = node;
-    std::tie(outer.zero, outer.shardGroup) = cut;
+    std::tie(outer.zero, outer.shardGroup) = sharding;
     Pricing pricing(problem, outer, memo);
     PriceList prices = pricesOf(pricing, tables);
     for (Schedule schedule : schedules) {
@@ -288,7 +288,7 @@ SearchResult kerf::searchExhaustively(const SearchProblem &problem) {
       node.order = order;
       certificate.space +=
           static_cast<double>(schedules.size()) *
-          static_cast<double>(stateCutsOf(problem, node).size());
+          static_cast<double>(stateShardingsOf(problem, node).size());
       search.tryNode(node, schedules);
     }
   }

@@ -3,7 +3,7 @@
 // Problem: no plan fits. Say what clashes, in bytes, and what is the cheapest
 // way out.
 //
-// Idea: of all shapes take those whose lower bound of memory is smallest, cut
+// Idea: of all shapes take those whose lower bound of memory is smallest, shard
 // state as far as allowed, compute everything again, and look at the stage that
 // needs the most. Then relax one thing at a time (a pin, the number of devices)
 // and search again with few tables.
@@ -51,7 +51,8 @@ static Need needOf(PlanPoint plan) {
   return need;
 }
 
-/// The least that a shape comes to: state cut the most, everything recomputed.
+/// The least that a shape comes to: state sharded the most, everything
+/// recomputed.
 static Need leastOf(const SearchProblem &problem, const Shape &shape) {
   Need least;
   OuterChoice outer = shape.outer();
@@ -64,8 +65,8 @@ static Need leastOf(const SearchProblem &problem, const Shape &shape) {
   for (int kind : kindsOf(problem))
     if (tables[kind]->points.empty())
       return least;
-  for (StateCut cut : stateCutsOf(problem, outer)) {
-    std::tie(outer.zero, outer.shardGroup) = cut;
+  for (StateSharding sharding : stateShardingsOf(problem, outer)) {
+    std::tie(outer.zero, outer.shardGroup) = sharding;
     auto plan = placeBest(problem, outer, tables, evenLayers(problem, outer),
                           /*mustFit=*/false);
     if (!plan)

@@ -1,7 +1,7 @@
 //===- SearchNodeBounds.cpp - what no plan of a node can go below ---------===//
 //
-// Problem: the bounds of shapes know neither what a way to cut state costs nor
-// that what is fast does not fit. Which nodes are worth their tables?
+// Problem: the bounds of shapes know neither what a way to shard state costs
+// nor that what is fast does not fit. Which nodes are worth their tables?
 //
 // Idea: the candidate plans of a node (schedule, ZeRO) one by one, each with
 // the best-case layers that there can be: the tables' bound of the time,
@@ -301,9 +301,9 @@ double NodeBounds::secondsOf(const OuterChoice &node, double enough) {
   for (int kind : kindsOf(problem))
     known.push_back(knownOf(node, kind));
   double least = enough;
-  for (StateCut cut : stateCutsOf(problem, node)) {
+  for (StateSharding sharding : stateShardingsOf(problem, node)) {
     OuterChoice outer = node;
-    std::tie(outer.zero, outer.shardGroup) = cut;
+    std::tie(outer.zero, outer.shardGroup) = sharding;
     Pricing pricing(problem, outer, memo);
     Relaxed relaxed = relax(pricing, known);
     for (Schedule schedule : schedules) {

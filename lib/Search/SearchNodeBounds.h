@@ -30,7 +30,7 @@ private:
     double fastest() const { return points.back().second; }
     double at(double bytes) const;
   };
-  /// The best-case layer of a kind under one way to cut state. A micro-batch
+  /// The best-case layer of a kind under one way to shard state. A micro-batch
   /// takes max(seconds by state + what is recomputed, linkSec).
   struct Bound {
     Curve state; ///< seconds by bytes of state
@@ -53,7 +53,7 @@ private:
     double least = 0; ///< seconds
     KindSize size;
     double deferredBytes = 0;
-    int gathers = 2; ///< of weights that are cut, per micro-batch
+    int gathers = 2; ///< of weights that are sharded, per micro-batch
   };
   /// All layers under one outer choice but the schedule.
   struct Relaxed {

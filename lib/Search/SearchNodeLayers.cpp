@@ -1,7 +1,7 @@
 //===- SearchNodeLayers.cpp - the best-case layers of a node --------------===//
 //
 // Problem: the tables of a node are not solved. What can its layers not go
-// below under a way to cut state?
+// below under a way to shard state?
 //
 // Idea: the tables' own bounds (time by elements held, seconds recomputed by
 // bytes kept) with what an element costs on top: bytes of weights, gradients
@@ -125,17 +125,17 @@ double NodeBounds::onceEach(const Pricing &pricing, const KindSize &size,
   const Profile &profile = problem.profile;
   int zero = pricing.outer.zero;
   auto over = [&](const Replicas &replicas) {
-    double cut = 1 / static_cast<double>(ranksOf(replicas.shard));
+    double fraction = 1 / static_cast<double>(ranksOf(replicas.shard));
     double shard = leastBeta(replicas.shard, false), sums = 0, gathers = 0;
     if (zero == 1)
       sums += shard * size.gradientBytes;
     if (zero == 1 || zero == 2)
       gathers += shard * size.trainedWeightBytes * size.trainedShare;
-    sums += leastBeta(replicas.rest, true) * cut * size.gradientBytes;
+    sums += leastBeta(replicas.rest, true) * fraction * size.gradientBytes;
     return (1 - profile.gradientOverlap) * sums +
            (1 - profile.updatedOverlap) * gathers +
-           profile.updateBytes * size.trainedShare * (zero >= 1 ? cut : 1) /
-               pricing.bytesPerSec;
+           profile.updateBytes * size.trainedShare *
+               (zero >= 1 ? fraction : 1) / pricing.bytesPerSec;
   };
   return isExpert ? std::min(over(pricing.expert), over(pricing.whole))
                   : over(pricing.dense);
@@ -272,14 +272,15 @@ NodeBounds::Bound NodeBounds::boundOf(const Pricing &pricing,
         isExpert ? known.state.expertElements : known.state.denseElements;
     if (elements <= 0)
       continue;
-    // Experts: over fewer ranks (`LayerPoint::expertsWhole`), cut over more.
+    // Experts: over fewer ranks (`LayerPoint::expertsWhole`), sharded over
+    // more.
     const Groups &shard = isExpert ? pricing.whole.shard : pricing.dense.shard;
-    double cut =
+    double fraction =
         1 / static_cast<double>(
                 ranksOf(isExpert ? pricing.expert.shard : pricing.dense.shard));
     double part[] = {1, 1, 1};
     for (int level = 1; level <= 3; ++level)
-      part[level - 1] = outer.zero >= level ? cut : 1;
+      part[level - 1] = outer.zero >= level ? fraction : 1;
     double weights = elements * size.weightBytes;
     double gradient = elements * size.gradientBytes;
     double each = size.weightBytes * part[2] +
@@ -303,7 +304,7 @@ NodeBounds::Bound NodeBounds::boundOf(const Pricing &pricing,
       gradients += cheapest(shard, gradient, 1, false);
     if (outer.zero >= 3)
       gathers += cheapest(shard, weights, 1, false);
-    if (cut < 1)
+    if (fraction < 1)
       bound.bufferBytes +=
           weights * ((outer.zero >= 3 ? 2 : 0) +
                      (outer.zero >= 2 ? size.trainedShare : 0));

@@ -91,10 +91,10 @@ double search_detail::reservedOf(const SearchProblem &problem,
 
 double search_detail::logitBytesOf(const SearchProblem &problem,
                                    const OuterChoice &outer) {
-  double cut =
+  double shards =
       double(outer.cp) * (problem.profile.logitsWhole ? 1 : double(outer.tp));
   return problem.profile.logitBytes * double(outer.microBatch) *
-         double(problem.sequence) * double(problem.vocabulary) / cut;
+         double(problem.sequence) * double(problem.vocabulary) / shards;
 }
 
 //===----------------------------------------------------------------------===//
@@ -234,11 +234,11 @@ double search_detail::tiedBytes(const Pricing &pricing,
 }
 
 double search_detail::accumulatedBytes(const Profile &profile,
-                                       int64_t microBatches, bool isCut,
+                                       int64_t microBatches, bool isSharded,
                                        bool isEmbedding) {
   if (!profile.fused)
     return profile.accumulateBytes;
-  if (microBatches == 1 || (!isCut && !isEmbedding))
+  if (microBatches == 1 || (!isSharded && !isEmbedding))
     return 0;
   // The first one is copied: it is read and written, there is nothing to add.
   constexpr double kCopy = 2. / 3;
@@ -251,20 +251,21 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
                      const LayerPoint &point, double elements, bool isExpert) {
   const Profile &profile = pricing.problem.profile;
   int zero = pricing.outer.zero;
-  double cut = 1 / double(pricing.shards(isExpert, point));
+  double fraction = 1 / double(pricing.shards(isExpert, point));
   double gradientBytes = elements * gradientBytesOf(profile, point);
   double weightBytes = elements * point.weightBytes;
   double trained = elements * point.trainedShare;
-  price.weights += weightBytes * (zero >= 3 ? cut : 1);
-  price.masters += elements * point.masterBytes * (zero >= 1 ? cut : 1);
-  bool isCut = zero >= 2 && cut < 1;
-  price.gradients += isCut ? gradientBytes * cut
-                           : gradientBytes + excessOf(profile, point, isExpert);
-  price.optimizer += elements * point.stateBytes * (zero >= 1 ? cut : 1);
-  price.updateElements += trained * (zero >= 1 ? cut : 1);
+  price.weights += weightBytes * (zero >= 3 ? fraction : 1);
+  price.masters += elements * point.masterBytes * (zero >= 1 ? fraction : 1);
+  bool isSharded = zero >= 2 && fraction < 1;
+  price.gradients += isSharded
+                         ? gradientBytes * fraction
+                         : gradientBytes + excessOf(profile, point, isExpert);
+  price.optimizer += elements * point.stateBytes * (zero >= 1 ? fraction : 1);
+  price.updateElements += trained * (zero >= 1 ? fraction : 1);
   // Whole weights of this layer and the next one, and this one's gradient, in
-  // the type of the weights, before it is cut.
-  if (cut < 1)
+  // the type of the weights, before it is sharded.
+  if (fraction < 1)
     price.bufferBytes += weightBytes * ((zero >= 3 ? 2 : 0) +
                                         (zero >= 2 ? point.trainedShare : 0));
   ParamTraffic &traffic = !isExpert            ? price.dense
@@ -279,9 +280,10 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
   bool isAddedUp =
       kind == embeddingOf(pricing.problem) &&
       pricing.problem.machine->device.target != BackendTarget::Cuda;
-  double accumulate =
-      accumulatedBytes(profile, pricing.outer.microBatches, isCut, isAddedUp) *
-      trained * (isCut ? cut : 1) / pricing.bytesPerSec;
+  double accumulate = accumulatedBytes(profile, pricing.outer.microBatches,
+                                       isSharded, isAddedUp) *
+                      trained * (isSharded ? fraction : 1) /
+                      pricing.bytesPerSec;
   price.work.backwardSec += accumulate;
   price.work.weightGradientSec += accumulate;
 }
@@ -302,7 +304,7 @@ static double ChunkWork::*secOf(DataTime time) {
   }
 }
 
-/// Programs cut a gradient over data ranks before tensor ranks sum it.
+/// Programs shard a gradient over data ranks before tensor ranks sum it.
 static double tensorSyncOf(const Pricing &pricing, const LayerPoint &point) {
   double sec = point.tensorSyncSec;
   if (!pricing.problem.profile.fused)

@@ -26,7 +26,7 @@ struct OpenPart {
   Level level = Level::Shape;
   int64_t number = 0; ///< order of creation: equal bounds are worked off in it
   int32_t index = 0;
-  int16_t cut = 0, schedule = 0; ///< of a candidate plan, in its node's lists
+  int16_t sharding = 0, schedule = 0; ///< of a candidate, in its node's lists
   int32_t layouts = 0;
 };
 
@@ -39,7 +39,7 @@ struct SearchNode {
   TableList tables;     ///< when solved
   std::vector<LayoutChoice> layouts;
   std::vector<Schedule> schedules;
-  std::vector<StateCut> cuts;
+  std::vector<StateSharding> shardings;
 };
 
 /// A candidate plan that was solved, and what no split of it can go below.
@@ -122,7 +122,7 @@ private:
   Later later;
   std::vector<OpenPart> deferred; ///< what exploring left out
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, int64_t>
-      stateCuts;
+      stateShardings;
   std::set<TableKey> asked, solved;
   int64_t pushed = 0, openNodes = 0, boundedNodes = 0, candidatesBeyond = 0,
           candidatesProven = 0;
@@ -151,7 +151,7 @@ private:
   void settleTies();
   bool isIdle(const OpenPart &part) const;
   void listShapes();
-  double countStateCuts(const Shape &shape);
+  double countStateShardings(const Shape &shape);
   void expandShape(int32_t index);
   bool solveTables(SearchNode &node);
   bool raise(OpenPart &part);
@@ -192,7 +192,7 @@ private:
   bool hasFewSplits(const OuterChoice &outer) const;
 };
 
-/// Ways to cut `layers` layers into `count` chunks.
+/// Ways to split `layers` layers into `count` chunks.
 double bordersOf(int64_t count, int64_t layers);
 
 /// Whether `a` comes before `b`: time, peak memory, fewer axes, name.

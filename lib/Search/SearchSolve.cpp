@@ -240,8 +240,8 @@ bool Searcher::fitsMemory(const OpenPart &part, const StageProblem &stages,
   return fits(problem, plan);
 }
 
-/// True where embedding and head have a table that both read cut by other
-/// dimensions, so that it is moved in each step.
+/// True where embedding and head have a table that both read sharded along
+/// other dimensions, so that it is moved in each step.
 static bool movesTable(const SearchProblem &problem, const OuterChoice &outer,
                        std::vector<PlacedStage> stages) {
   PlanPoint plan;

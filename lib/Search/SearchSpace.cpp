@@ -3,9 +3,9 @@
 // Problem: list what may be chosen outside layers, nothing twice.
 //
 // Shapes are degrees and micro-batches; each has a few orders of its axes over
-// the tiers, schedules, and ways to cut state. Data parallelism takes what the
-// other degrees leave: the largest legal size and those down to half of it, so
-// that clusters without a good factorisation keep spares.
+// the tiers, schedules, and ways to shard state. Data parallelism takes what
+// the other degrees leave: the largest legal size and those down to half of it,
+// so that clusters without a good factorisation keep spares.
 //
 //===----------------------------------------------------------------------===//
 
@@ -258,8 +258,9 @@ std::vector<Schedule> search_detail::schedulesOf(const SearchProblem &problem,
   return schedules;
 }
 
-std::vector<StateCut> search_detail::stateCutsOf(const SearchProblem &problem,
-                                                 const OuterChoice &outer) {
+std::vector<StateSharding>
+search_detail::stateShardingsOf(const SearchProblem &problem,
+                                const OuterChoice &outer) {
   const Pins &pins = problem.pins;
   int64_t all = outer.dp * outer.cp;
   std::vector<int64_t> groups = {all};
@@ -272,14 +273,14 @@ std::vector<StateCut> search_detail::stateCutsOf(const SearchProblem &problem,
     return group > all || (group == 1 && all > 1) || !canShard(outer, group) ||
            !allows(pins, "shard", pins.shardGroup, group);
   });
-  std::vector<StateCut> cuts;
+  std::vector<StateSharding> shardings;
   if (allows(pins, "zero", pins.zero, 0))
-    cuts.push_back({0, 1});
+    shardings.push_back({0, 1});
   for (int zero = 1; zero <= 3; ++zero)
-    // Over one rank nothing is cut, unless a pin says it in so many words.
+    // Over one rank nothing is sharded, unless a pin says it in so many words.
     if (allows(pins, "zero", pins.zero, zero) &&
         (all > 1 || !pins.zero.empty()))
       for (int64_t group : groups)
-        cuts.push_back({zero, group});
-  return cuts;
+        shardings.push_back({zero, group});
+  return shardings;
 }

@@ -1,15 +1,16 @@
 //===- SearchTraffic.cpp - which ranks exchange gradients and weights -----===//
 //
 // Problem: a parameter is copied over data and context ranks (an expert's over
-// those that hold the same experts). Its state may be cut over the innermost of
-// them. Which groups are these, and how long do their collectives run?
+// those that hold the same experts). Its state may be sharded over the
+// innermost of them. Which groups are these, and how long do their collectives
+// run?
 //
 // Idea: data and context ranks are one arithmetic sequence where the axes are
 // neighbours in the order, else two, the inner one first. A collective over
 // both is done on one after the other.
 //
-// Example: order tp 2, cp 2, dp 4: data ranks are {8, stride 2}; cut over 4 of
-// them: shard {4, stride 2}, rest {2, stride 8}.
+// Example: order tp 2, cp 2, dp 4: data ranks are {8, stride 2}; sharded over 4
+// of them: shard {4, stride 2}, rest {2, stride 8}.
 //
 //===----------------------------------------------------------------------===//
 

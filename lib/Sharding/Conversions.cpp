@@ -1,8 +1,8 @@
 //===- Conversions.cpp - from one layout to another -----------------------===//
 //
-// Sums first, scattered where their axis is the next cut of a dimension; then
-// cuts move from one dimension to another; then what is cut too much is
-// gathered, and what is cut too little is cut.
+// Sums first, scattered where their axis is the next to shard a dimension; then
+// axes move from one dimension to another; then what is sharded too much is
+// gathered, and what is sharded too little is sliced.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,8 +59,8 @@ private:
     return false;
   }
 
-  /// The dimension of `to` that is cut by `axis` next after the present cuts,
-  /// or -1.
+  /// The dimension of `to` that `axis` shards next after the present axes, or
+  /// -1.
   int64_t nextDim(unsigned axis) {
     for (auto [d, want] : llvm::enumerate(to.dims)) {
       size_t have = current.dims[d].size();
@@ -101,7 +101,7 @@ private:
     return true;
   }
 
-  /// Axes at the front of both cuts of a dimension.
+  /// Axes at the front of both lists of a dimension.
   size_t common(size_t d) {
     size_t n = 0;
     if (current.blocksOf(d) != to.blocksOf(d))
@@ -112,7 +112,7 @@ private:
     return n;
   }
 
-  /// Moves cuts from dimension to dimension.
+  /// Moves axes from dimension to dimension.
   void exchange() {
     for (size_t d = 0; d < to.dims.size(); ++d)
       while (current.dims[d].size() > common(d)) {
@@ -180,7 +180,7 @@ Layout kerf::applyStep(const Layout &layout, const ConversionStep &step) {
     if (after.dims[dim].empty())
       after.forgetParts(dim);
   };
-  auto cut = [&](unsigned dim) {
+  auto shard = [&](unsigned dim) {
     append(after.dims[dim]);
     after.setBlocks(dim, step.blocks);
   };
@@ -190,17 +190,17 @@ Layout kerf::applyStep(const Layout &layout, const ConversionStep &step) {
     break;
   case ConversionStep::ReduceScatter:
     drop(pending);
-    cut(step.dim);
+    shard(step.dim);
     break;
   case ConversionStep::AllGather:
     gather(step.dim);
     break;
   case ConversionStep::AllToAll:
     gather(step.concat);
-    cut(step.dim);
+    shard(step.dim);
     break;
   case ConversionStep::SliceOwn:
-    cut(step.dim);
+    shard(step.dim);
     break;
   }
   return after;

@@ -56,7 +56,7 @@ Layout Layout::whole(int64_t rank) {
   return layout;
 }
 
-bool Layout::isCutBy(unsigned axis) const {
+bool Layout::isShardedBy(unsigned axis) const {
   return llvm::any_of(dims, [&](const AxisList &axes) {
     return llvm::is_contained(axes, axis);
   });
@@ -158,7 +158,7 @@ static void insertSorted(AxisList &axes, unsigned axis) {
 // Assignments
 //===----------------------------------------------------------------------===//
 
-/// Axes by number; those of size 1 cut nothing and are left out.
+/// Axes by number; those of size 1 split nothing and are left out.
 static FailureOr<AxisList> readAxes(Operation *op, llvm::StringRef factor,
                                     llvm::ArrayRef<Attribute> names,
                                     const PlanAxes &axes) {
@@ -175,14 +175,14 @@ static FailureOr<AxisList> readAxes(Operation *op, llvm::StringRef factor,
   return list;
 }
 
-/// True when a factor is cut that rows follow to its owners.
-static bool cutsOwners(const Factors &facts, const Assignment &assignment) {
-  auto isCut = [&](unsigned f) {
+/// True when a factor is split that rows follow to its owners.
+static bool splitsOwners(const Factors &facts, const Assignment &assignment) {
+  auto isSharded = [&](unsigned f) {
     return facts.factors[f].kind == FactorKind::Whole &&
            !assignment.factors[f].empty();
   };
   return llvm::any_of(facts.maps, [&](const FactorMap &map) {
-    return llvm::any_of(map.from, isCut) || llvm::any_of(map.to, isCut);
+    return llvm::any_of(map.from, isSharded) || llvm::any_of(map.to, isSharded);
   });
 }
 
@@ -220,7 +220,7 @@ FailureOr<Assignment> kerf::getAssignment(Operation *op, const Factors &facts,
   for (unsigned axis : *list)
     insertSorted(assignment.pending, axis);
   assignment.blocks = attr.getBlocks();
-  assignment.routed = attr.getRouted() && cutsOwners(facts, assignment);
+  assignment.routed = attr.getRouted() && splitsOwners(facts, assignment);
   for (StringAttr name : attr.getVariants()) {
     auto *variant =
         llvm::find_if(facts.variants, [&](const FactorVariant &known) {
@@ -286,7 +286,7 @@ static bool isMapped(const Factors &facts, unsigned factor) {
   });
 }
 
-/// Checks that all of a map's factors which must otherwise stay whole are cut
+/// Checks that all of a map's factors which must otherwise stay whole are split
 /// alike; empty when it is fine.
 static std::string checkMaps(const Factors &facts,
                              const Assignment &assignment) {
@@ -316,8 +316,8 @@ static std::string checkWay(const Factors &facts,
   return "";
 }
 
-/// Checks the axes of a factor that is cut with communication in the op; empty
-/// when they are fine.
+/// Checks the axes of a factor that is split with communication in the op;
+/// empty when they are fine.
 static std::string checkGroup(const Factors &facts, unsigned index,
                               const Assignment &assignment,
                               const PlanAxes &axes, bool inOrder) {
@@ -333,8 +333,8 @@ static std::string checkGroup(const Factors &facts, unsigned index,
   return "";
 }
 
-/// Checks that the factors of a variant are cut as it asks for; empty when they
-/// are.
+/// Checks that the factors of a variant are split as it asks for; empty when
+/// they are.
 static std::string checkFellows(const Factors &facts,
                                 const FactorVariant &variant,
                                 const Assignment &assignment) {
@@ -357,7 +357,7 @@ static std::string checkFellows(const Factors &facts,
   return "";
 }
 
-/// Checks that a factor which must stay whole is cut by a variant in use, and
+/// Checks that a factor which must stay whole is split by a variant in use, and
 /// together with its fellows where that is asked for; empty when it is fine.
 static std::string checkWhole(const Factors &facts, unsigned index,
                               const Assignment &assignment,
@@ -389,7 +389,7 @@ static std::string checkWhole(const Factors &facts, unsigned index,
   return "factor '" + name + "' must stay whole";
 }
 
-/// Checks the cut of one factor; empty when it is fine.
+/// Checks the split of one factor; empty when it is fine.
 static std::string checkFactor(const Factors &facts, unsigned index,
                                const Assignment &assignment,
                                const PlanAxes &axes) {
@@ -409,7 +409,7 @@ static std::string checkFactor(const Factors &facts, unsigned index,
          axes.print(list);
 }
 
-/// True for a factor that a variant in use, or a map, cuts together with one
+/// True for a factor that a variant in use, or a map, splits together with one
 /// before it.
 static bool followsAnother(const Factors &facts, const Assignment &assignment,
                            unsigned factor) {
@@ -459,12 +459,12 @@ static std::string checkAxes(const Factors &facts, const Assignment &assignment,
 }
 
 namespace {
-/// How the factors of one op are cut.
-struct Cuts {
+/// How the factors of one op are split.
+struct FactorSplits {
   const Factors &facts;
   const Assignment &assignment;
   const PlanAxes &axes;
-  int inBlocks = -1;                 ///< the factor that is cut in blocks
+  int inBlocks = -1;                 ///< the factor that is split in blocks
   int64_t outer = 1;                 ///< blocks of that factor itself
   llvm::SmallVector<bool, 6> ragged; ///< parts as long as data says
   bool exchanged = false;            ///< the ragged parts
@@ -473,7 +473,8 @@ struct Cuts {
   std::string findRagged(llvm::ArrayRef<Layout> arriving);
   std::string layoutOf(const TensorFactors &dims, Layout &layout) const;
   AxisList axesIn(const TensorFactors &dims, unsigned factor) const;
-  std::string cut(Layout &layout, unsigned d, const TensorFactors &dims) const;
+  std::string split(Layout &layout, unsigned d,
+                    const TensorFactors &dims) const;
 };
 } // namespace
 
@@ -489,10 +490,10 @@ static int64_t sizeBefore(const Factors &facts, const DimFactors &dim,
   return 1;
 }
 
-/// What is made of blocks only the axis `tp` cuts. The number of blocks is that
-/// of the tensor in which there are most: of a slice of thirds 3, as of what it
-/// slices, though its result is no longer made of blocks.
-std::string Cuts::findBlocks() {
+/// What is made of blocks only the axis `tp` shards. The number of blocks is
+/// that of the tensor in which there are most: of a slice of thirds 3, as of
+/// what it slices, though its result is no longer made of blocks.
+std::string FactorSplits::findBlocks() {
   if (assignment.blocks == 1)
     return "";
   std::optional<unsigned> axis = axes.find(kTensorAxis);
@@ -522,7 +523,7 @@ std::string Cuts::findBlocks() {
 }
 
 /// Rows are ragged where the op's map says so, and in ops that pass them on.
-std::string Cuts::findRagged(llvm::ArrayRef<Layout> arriving) {
+std::string FactorSplits::findRagged(llvm::ArrayRef<Layout> arriving) {
   ragged.assign(facts.factors.size(), false);
   exchanged = exchangesRows(facts, assignment);
   for (const FactorMap &map : facts.maps)
@@ -545,9 +546,10 @@ std::string Cuts::findRagged(llvm::ArrayRef<Layout> arriving) {
   return "";
 }
 
-/// The axes that cut a factor in a tensor: what moves rows to another factor's
-/// parts cuts that one.
-AxisList Cuts::axesIn(const TensorFactors &dims, unsigned factor) const {
+/// The axes that split a factor in a tensor: what moves rows to another
+/// factor's parts splits that one.
+AxisList FactorSplits::axesIn(const TensorFactors &dims,
+                              unsigned factor) const {
   AxisList list = assignment.factors[factor];
   for (unsigned v : assignment.variants) {
     const FactorVariant &variant = facts.variants[v];
@@ -560,9 +562,9 @@ AxisList Cuts::axesIn(const TensorFactors &dims, unsigned factor) const {
   return list;
 }
 
-/// Cuts one dimension by the axes of its factors.
-std::string Cuts::cut(Layout &layout, unsigned d,
-                      const TensorFactors &dims) const {
+/// Shards one dimension by the axes of its factors.
+std::string FactorSplits::split(Layout &layout, unsigned d,
+                                const TensorFactors &dims) const {
   AxisList &list = layout.dims[d];
   int64_t major = 1; // elements of the part along the factors before
   for (unsigned f : dims[d]) {
@@ -588,10 +590,11 @@ std::string Cuts::cut(Layout &layout, unsigned d,
 }
 
 /// Layout of a tensor whose dimensions are made of factors.
-std::string Cuts::layoutOf(const TensorFactors &dims, Layout &layout) const {
+std::string FactorSplits::layoutOf(const TensorFactors &dims,
+                                   Layout &layout) const {
   layout = Layout::whole(dims.size());
   for (unsigned d = 0; d < dims.size(); ++d)
-    if (std::string error = cut(layout, d, dims); !error.empty())
+    if (std::string error = split(layout, d, dims); !error.empty())
       return error;
   return "";
 }
@@ -634,14 +637,14 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
     error = checkAxes(facts, assignment, axes);
   for (unsigned f = 0; error.empty() && f < facts.factors.size(); ++f)
     error = checkFactor(facts, f, assignment, axes);
-  Cuts cuts = {facts, assignment, axes, -1, 1, {}};
+  FactorSplits splits = {facts, assignment, axes, -1, 1, {}};
   if (error.empty())
-    error = cuts.findBlocks();
+    error = splits.findBlocks();
   if (error.empty())
-    error = cuts.findRagged(arriving);
+    error = splits.findRagged(arriving);
   auto add = [&](const TensorFactors &dims, llvm::SmallVector<Layout> &to) {
     if (error.empty())
-      error = cuts.layoutOf(dims, to.emplace_back());
+      error = splits.layoutOf(dims, to.emplace_back());
   };
   for (const TensorFactors &dims : facts.operands)
     add(dims, layouts.operands);
@@ -657,15 +660,15 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
     for (auto [f, list] : llvm::enumerate(assignment.factors)) {
       FactorKind kind = facts.factors[f].kind;
       // Rows that are gathered from their owners add up, over the axes of the
-      // owners that do not cut the result as well.
+      // owners that do not shard the result as well.
       if (kind == FactorKind::Whole && assignment.routed && isMapped(facts, f))
         kind = FactorKind::Sum;
       if (hasFactor(dims, f) || kind == FactorKind::Parallel ||
           kind == FactorKind::Whole)
         continue;
       for (unsigned axis : list)
-        // Factors of a variant that are cut together are one cut.
-        if (!result.isCutBy(axis) &&
+        // Factors of a variant that are split together are one split.
+        if (!result.isShardedBy(axis) &&
             !(facts.maxOfMicroBatch && axis == axes.micro()))
           insertSorted(kind == FactorKind::Sum ? result.sums : result.maxima,
                        axis);

@@ -91,7 +91,8 @@ private:
 // Inputs
 //===----------------------------------------------------------------------===//
 
-/// The longest cut that an assigned reader asks for, dimension by dimension.
+/// The longest sharding that an assigned reader asks for, dimension by
+/// dimension.
 LogicalResult Planner::planInput(BlockArgument input) {
   Layout layout = Layout::whole(typeOf(input).getRank());
   for (OpOperand &use : input.getUses()) {
@@ -135,9 +136,9 @@ LogicalResult Planner::planInputs() {
     if (failed(planInput(input)))
       return failure();
     const Layout &layout = plan.values[input];
-    bool isCut = llvm::any_of(
+    bool isSharded = llvm::any_of(
         layout.dims, [](const AxisList &list) { return !list.empty(); });
-    if (isCut && known.dims.empty())
+    if (isSharded && known.dims.empty())
       known = layout;
   }
   if (!completion || known.dims.empty())
@@ -162,17 +163,17 @@ LogicalResult Planner::planInputs() {
 // Ops
 //===----------------------------------------------------------------------===//
 
-/// A rule by which an op takes an operand as it arrives, where that is cut by
+/// A rule by which an op takes an operand as it arrives, where that is split by
 /// micro-batches and the op is not; else "".
 static std::string ruleByMicro(Operation *op, unsigned operand,
                                const Layout &from, const Layout &need,
                                const PlanAxes &axes) {
   auto factorOp = dyn_cast<FactorOpInterface>(op);
-  auto cutsMicro = [&](const AxisList &list) {
+  auto hasMicro = [&](const AxisList &list) {
     return llvm::is_contained(list, axes.micro());
   };
-  if (!factorOp || llvm::none_of(from.dims, cutsMicro) ||
-      llvm::any_of(need.dims, cutsMicro))
+  if (!factorOp || llvm::none_of(from.dims, hasMicro) ||
+      llvm::any_of(need.dims, hasMicro))
     return "";
   Factors facts = factorOp.getFactors();
   std::string text;
@@ -330,7 +331,7 @@ LogicalResult Planner::checkUpdate(UpdateOp update, ParamOp param) {
                     << "splits the gradient of \"" << update.getName()
                     << "\" as " << printLayout(gradient, plan.axes)
                     << ", expected " << printLayout(rests, plan.axes);
-  diagnostic.attachNote(param.getLoc()) << "as the parameter rests";
+  diagnostic.attachNote(param.getLoc()) << "as the parameter is stored";
   return diagnostic;
 }
 
@@ -348,8 +349,8 @@ static bool readsSame(ParamOp param, ParamOp other) {
          readsSame(param, repeat.getStart(), repeat.getEnd());
 }
 
-/// All reads and the update of a parameter agree on where it rests; layers of
-/// other loops may have theirs elsewhere.
+/// All reads and the update of a parameter agree on where it is stored; layers
+/// of other loops may have theirs elsewhere.
 LogicalResult Planner::checkParams() {
   llvm::StringMap<llvm::SmallVector<ParamOp, 1>> params;
   WalkResult walk = model.getBody().walk([&](ParamOp param) {
@@ -357,7 +358,7 @@ LogicalResult Planner::checkParams() {
     auto *known = llvm::find_if(
         all, [&](ParamOp other) { return readsSame(param, other); });
     const Layout &own = plan.values[param.getResult()];
-    if (own.isCutBy(plan.axes.micro())) {
+    if (own.isShardedBy(plan.axes.micro())) {
       param.emitOpError() << "\"" << param.getName()
                           << "\" is split by micro-batches; parameters are not";
       return WalkResult::interrupt();
@@ -370,7 +371,7 @@ LogicalResult Planner::checkParams() {
     if (own == other)
       return WalkResult::advance();
     auto diagnostic = param.emitOpError()
-                      << "\"" << param.getName() << "\" rests as "
+                      << "\"" << param.getName() << "\" is stored as "
                       << printLayout(own, plan.axes) << " here and as "
                       << printLayout(other, plan.axes) << " elsewhere";
     diagnostic.attachNote(known->getLoc()) << "other read is here";

@@ -2,7 +2,7 @@
 //
 // Loops and branches whose conditions are known numbers are written out; layers
 // that repeat become loops again afterwards (`kerf-roll`), where parameters are
-// those of one iteration and values are cut as their readers are.
+// those of one iteration and values are sharded as their readers are.
 //
 //===----------------------------------------------------------------------===//
 

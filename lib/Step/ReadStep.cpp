@@ -435,7 +435,7 @@ private:
     kind.ops.push_back(std::move(layer));
   }
 
-  /// Cuts of a parameter's last dimension leave the blocks of its optimizer
+  /// Shards of a parameter's last dimension leave the blocks of its optimizer
   /// state whole.
   void setGranules() {
     for (LayerOp &op : kind.ops) {

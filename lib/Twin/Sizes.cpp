@@ -84,7 +84,7 @@ void Sizes::place() {
     Word word = lettersOf(size);
     return word.empty() ? nullptr : &letters[word.front()];
   };
-  for (auto [size, parts] : cuts)
+  for (auto [size, parts] : splits)
     if (Letter *letter = major(size))
       letter->parts = std::lcm(letter->parts, parts);
   for (auto [size, value] : least)
@@ -177,9 +177,9 @@ void Sizes::chooseLinked() {
   }
 }
 
-/// Cut letters have two elements a part, others the usual number in all, where
-/// they are that large; even ones stay even. One that is too small for the
-/// small plan's parts grows.
+/// Split letters have two elements a part, others the usual number in all,
+/// where they are that large; even ones stay even. One that is too small for
+/// the small plan's parts grows.
 int64_t Sizes::smallest(const Letter &letter) const {
   int64_t unit = std::lcm(letter.parts, letter.size % 2 == 0 ? 2 : 1);
   int64_t wanted = std::max(letter.least, usual);

@@ -40,7 +40,7 @@ public:
 
   // What is asked of the small sizes.
 
-  /// What is not cut and else free has so many elements; 4 if nobody says.
+  /// What is not split and else free has so many elements; 4 if nobody says.
   void setUsual(int64_t value) { usual = value; }
 
   /// It stays.
@@ -48,7 +48,7 @@ public:
   /// It becomes just this.
   void force(unsigned size, int64_t value) { forced.push_back({size, value}); }
   /// It stays a multiple of `parts`, all of which its major letter has.
-  void divide(unsigned size, int64_t parts) { cuts.push_back({size, parts}); }
+  void divide(unsigned size, int64_t parts) { splits.push_back({size, parts}); }
   void atLeast(unsigned size, int64_t value) { least.push_back({size, value}); }
   void atMost(unsigned size, int64_t value) { most.push_back({size, value}); }
   /// It is the product of others.
@@ -105,7 +105,7 @@ private:
 
   int64_t usual = 4;
   std::vector<Letter> letters;
-  std::vector<Demand> forced, cuts, least, most;
+  std::vector<Demand> forced, splits, least, most;
   std::vector<Product> products;
   std::vector<std::pair<unsigned, unsigned>> covers;
   std::vector<Link> links;

@@ -37,7 +37,7 @@ static bool isLayer(LayersAttr run) {
   return run.getKind().starts_with("layer");
 }
 
-/// Runs, or even shares, cut where repeats end.
+/// Runs, or even shares, split where repeats end.
 static std::vector<Chunk> chunksOf(PlanAttr plan,
                                    llvm::ArrayRef<int64_t> layers) {
   std::vector<Chunk> chunks(getChunkCount(plan));

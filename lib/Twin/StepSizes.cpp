@@ -151,17 +151,17 @@ void StepSizes::demand(Operation *op, const Factors &facts,
     sized.demandSizes(demands);
 }
 
-std::optional<BlockCut> kerf::blocksOf(const Factors &facts,
-                                       const Assignment &assignment,
-                                       const PlanAxes &axes) {
+std::optional<BlockSplit> kerf::blocksOf(const Factors &facts,
+                                         const Assignment &assignment,
+                                         const PlanAxes &axes) {
   std::optional<unsigned> axis = axes.find(kTensorAxis);
-  auto isCut = [&](const AxisList &list) {
+  auto isSharded = [&](const AxisList &list) {
     return axis && llvm::is_contained(list, *axis);
   };
-  auto *cut = llvm::find_if(assignment.factors, isCut);
-  if (assignment.blocks == 1 || cut == assignment.factors.end())
+  auto *split = llvm::find_if(assignment.factors, isSharded);
+  if (assignment.blocks == 1 || split == assignment.factors.end())
     return std::nullopt;
-  BlockCut blocks = {unsigned(cut - assignment.factors.begin()), 1, {}};
+  BlockSplit blocks = {unsigned(split - assignment.factors.begin()), 1, {}};
   int64_t most = 1;
   auto look = [&](const TensorFactors &dims) {
     for (const DimFactors &dim : dims) {
@@ -181,13 +181,13 @@ std::optional<BlockCut> kerf::blocksOf(const Factors &facts,
   return blocks;
 }
 
-/// A factor that is cut divides into the small plan's parts.
+/// A factor that is split divides into the small plan's parts.
 LogicalResult StepSizes::readAssignment(Operation *op, const Factors &facts,
                                         llvm::ArrayRef<unsigned> factors) {
   FailureOr<Assignment> assignment = getAssignment(op, facts, *axes);
   if (failed(assignment))
     return failure();
-  std::optional<BlockCut> blocks = blocksOf(facts, *assignment, *axes);
+  std::optional<BlockSplit> blocks = blocksOf(facts, *assignment, *axes);
   for (auto [f, list] : llvm::enumerate(assignment->factors))
     if (!list.empty()) {
       int64_t outer = blocks && blocks->factor == f ? blocks->outer : 1;

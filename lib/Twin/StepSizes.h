@@ -13,18 +13,18 @@
 
 namespace kerf {
 
-/// The factor that is cut in blocks.
-struct BlockCut {
+/// The factor that is split in blocks.
+struct BlockSplit {
   unsigned factor;
   int64_t outer; ///< blocks of the factor itself
   /// Factors before it in the dimension in which they make the most blocks.
   llvm::SmallVector<unsigned, 2> before;
 };
 
-/// What an assignment in blocks cuts; none where it has one block.
-std::optional<BlockCut> blocksOf(const Factors &facts,
-                                 const Assignment &assignment,
-                                 const PlanAxes &axes);
+/// What an assignment in blocks splits; none where it has one block.
+std::optional<BlockSplit> blocksOf(const Factors &facts,
+                                   const Assignment &assignment,
+                                   const PlanAxes &axes);
 
 /// Collects the sizes of a planned step, then tells the small ones.
 class StepSizes : public NewSizes {

@@ -54,7 +54,7 @@ LogicalResult SizeWriter::writeAssignment(Operation *op) {
   FailureOr<Assignment> assignment = getAssignment(op, facts, axes);
   if (failed(assignment))
     return failure();
-  std::optional<BlockCut> blocks = blocksOf(facts, *assignment, axes);
+  std::optional<BlockSplit> blocks = blocksOf(facts, *assignment, axes);
   if (!blocks)
     return success();
   assignment->blocks = blocks->outer;

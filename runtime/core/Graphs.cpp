@@ -9,7 +9,7 @@
 // learning rate, loss scale) lies in the arena.
 //
 // The host must read a number at KERF_OP_STOP_IF, so there the recording is
-// cut. A step beside which a snapshot is copied runs command by command: it
+// split. A step beside which a snapshot is copied runs command by command: it
 // waits where it writes what is copied. So it does on all ranks, also on those
 // that copy nothing: what is recorded of an exchange must be on all.
 //

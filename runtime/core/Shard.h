@@ -14,7 +14,8 @@ namespace kerf::runtime {
 
 /// What a rank stores of a tensor, as runs of elements that lie together in the
 /// global tensor, too. A dimension in blocks counts as two, of which the second
-/// one is cut; one in zigzag order is cut in stretches that lie together.
+/// one is sharded; one in zigzag order is split into stretches that lie
+/// together.
 /// Pieces are ranges of the elements, with padding behind the last.
 class Shard {
 public:
@@ -62,7 +63,7 @@ public:
 
   /// The stored elements [begin, end), without padding, as boxes of the global
   /// tensor: disjoint, few (a row begun, whole rows, a row that ends, in each
-  /// dimension and each block that is cut).
+  /// dimension and each block that is sharded).
   std::vector<kerf_box> boxes(int64_t begin, int64_t end) const {
     std::vector<kerf_box> result;
     end = std::min(end, own);
@@ -190,7 +191,7 @@ private:
     result.insert(result.end(), boxes.begin(), boxes.end());
   }
 
-  /// Rows as stretches that neither the order nor the cut divides.
+  /// Rows as stretches that neither the order nor the sharding divides.
   void addOrdered(int64_t zigzag, int64_t global, int64_t part, int64_t start) {
     int64_t chunk = global / (2 * zigzag), stretch = std::gcd(chunk, part);
     dims[dimCount++] = {part / stretch, global / stretch, start / stretch,

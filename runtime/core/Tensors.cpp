@@ -55,7 +55,7 @@ copyOf(const View &view, const kerf_layout &layout, uint32_t rank) {
   if (view.meta->pipeline_axis != KERF_NONE)
     used |= 1u << view.meta->pipeline_axis;
   for (uint32_t d = 0; d < layout.rank; ++d)
-    for (uint8_t axis : layout.cuts[d])
+    for (uint8_t axis : layout.axes[d])
       if (axis != 0xff)
         used |= 1u << axis;
   uint32_t coordinates[KERF_MAX_AXES], copy = 0, copies = 1;

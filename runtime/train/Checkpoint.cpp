@@ -314,8 +314,8 @@ static bool writeShard(const std::string &path, const SavedTensor *begin,
   return writer.finish(error);
 }
 
-/// Cuts the tensors into runs of at most `shardBytes` (one tensor at least).
-static std::vector<size_t> cutShards(const std::vector<SavedTensor> &tensors,
+/// Ends of the runs of tensors of at most `shardBytes` (one tensor at least).
+static std::vector<size_t> shardEnds(const std::vector<SavedTensor> &tensors,
                                      uint64_t shardBytes) {
   std::vector<size_t> ends;
   uint64_t bytes = 0;
@@ -356,7 +356,7 @@ bool kerf::runtime::saveCheckpoint(const std::string &path,
     return false;
   std::vector<size_t> ends = {tensors.size()};
   if (!isFile)
-    ends = cutShards(tensors, shardBytes);
+    ends = shardEnds(tensors, shardBytes);
   std::vector<std::string> names = {singleName};
   if (ends.size() > 1)
     names.clear();

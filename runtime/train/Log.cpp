@@ -305,11 +305,12 @@ void Log::json(const std::string &text) {
   int file = dup(fileno(jsonFile));
   std::fclose(jsonFile);
   jsonFile = nullptr;
-  bool isCut = !S_ISREG(before.st_mode) || ftruncate(file, before.st_size) == 0;
+  bool isTruncated =
+      !S_ISREG(before.st_mode) || ftruncate(file, before.st_size) == 0;
   close(file);
   line("  note        cannot write " + quote(jsonPath) + ": " + problem +
        "; no JSON lines from here on" +
-       (isCut ? "" : ", and the last one is not whole"));
+       (isTruncated ? "" : ", and the last one is not whole"));
 }
 
 bool Log::openEvents(const std::string &folder, int64_t firstStep,

@@ -26,7 +26,7 @@ std::string_view kerf::runtime::decayName(Decay decay) {
   return names[static_cast<size_t>(decay)];
 }
 
-/// (t - from) / (to - from), cut to [0, 1]; 1 from `to` on.
+/// (t - from) / (to - from), clamped to [0, 1]; 1 from `to` on.
 static double progress(double t, double from, double to) {
   return t >= to ? 1.0 : std::max(0.0, (t - from) / (to - from));
 }

@@ -2,8 +2,8 @@
 //
 // Every rank exchanges with every other one directly: n - 1 messages, and as
 // few bytes as possible (an all-reduce of s bytes sends 2 s (n - 1) / n). All
-// work is cut into pieces, which bounds the memory. Sums go over the members in
-// order, as in the transport shm, so the bits are the same.
+// work is split into pieces, which bounds the memory. Sums go over the members
+// in order, as in the transport shm, so the bits are the same.
 //
 //===----------------------------------------------------------------------===//
 

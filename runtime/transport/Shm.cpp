@@ -1,10 +1,10 @@
 //===- Shm.cpp - collectives through shared memory ------------------------===//
 //
-// All work is cut into chunks that fit into half a mailbox. A large all-reduce
-// is a reduce-scatter and an all-gather of each chunk: of n ranks each sums one
-// part. With two ranks, and for little data, every rank sums all by itself:
-// that is one exchange instead of two. Sums go over the members in order in
-// both ways, so the bits are the same.
+// All work is split into chunks that fit into half a mailbox. A large
+// all-reduce is a reduce-scatter and an all-gather of each chunk: of n ranks
+// each sums one part. With two ranks, and for little data, every rank sums all
+// by itself: that is one exchange instead of two. Sums go over the members in
+// order in both ways, so the bits are the same.
 //
 //===----------------------------------------------------------------------===//
 
@@ -248,7 +248,7 @@ void ShmCommunicator::releaseAll() {
     post.done(other);
 }
 
-/// Bytes of a chunk that is cut into `parts` pieces of whole elements.
+/// Bytes of a chunk that is split into `parts` pieces of whole elements.
 static uint64_t pieceBytes(uint64_t parts) {
   return kChunkBytes / parts / 64 * 64;
 }

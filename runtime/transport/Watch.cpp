@@ -41,7 +41,7 @@ void Watch::setNote(uint32_t of, RankNote *note) {
   notes[of] = note;
   if (of != rank || !note)
     return;
-  // Where it does not fit the name is cut, and may lack its end.
+  // Where it does not fit the name is truncated, and may lack its end.
   if (gethostname(note->host, sizeof note->host - 1) != 0)
     note->host[0] = 0;
   note->host[sizeof note->host - 1] = 0;

@@ -23,7 +23,7 @@ struct alignas(64) RankNote {
   std::atomic<uint32_t> command; ///< 1 + its index; 0: outside of a run
   std::atomic<uint32_t> isWaiting;
   std::atomic<uint32_t> process; ///< its number; 0: `host` is not there yet
-  char host[40];                 ///< name of its machine, cut, ends with 0
+  char host[40];                 ///< its machine's name, truncated, ends with 0
 };
 static_assert(sizeof(RankNote) == 64, "ranks send these whole");
 

@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s --kerf-build-commands --kerf-place-memory --kerf-verify-memory --split-input-file | FileCheck %s
 
 // A parameter with more rows is its own buffer, which has room for them; they are set to
-// zero before they are read. What rests keeps its size. The prefix of a matmul that is
+// zero before they are read. What is stored keeps its size. The prefix of a matmul that is
 // written to a named buffer is computed there, and the buffer has room for the rest.
 // CHECK-LABEL: exec.program @step
 // CHECK: exec.param "w"[0 to 1] tensor<37x6xf32> local tensor<37x6xf32> sharded {{.*}} at [[W:[0-9]+]] by 888

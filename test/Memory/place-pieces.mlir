@@ -98,7 +98,7 @@ spmd.program @padded over <dp = 2> micro_batches 1 slots 1 {
 
 // -----
 
-// The weight rests in pieces too (ZeRO 3): the update works in place, forward
+// The weight is stored in pieces too (ZeRO 3): the update works in place, forward
 // gathers a layer at a time, and the gathered layer without its padding is a view.
 // CHECK-LABEL: exec.program @weights arena
 spmd.program @weights over <dp = 2> micro_batches 1 slots 1 {

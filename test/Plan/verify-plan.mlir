@@ -183,7 +183,7 @@ kerf.model @reads_disagree() attributes {
     plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
   // expected-note @below {{other read is here}}
   %a = kerf.param "w" init<ones> {kerf.assign = #kerf.assign<b = [tp]>} : tensor<4xf32>
-  // expected-error @below {{"w" rests as [[]] here and as [[tp]] elsewhere}}
+  // expected-error @below {{"w" is stored as [[]] here and as [[tp]] elsewhere}}
   %b = kerf.param "w" init<ones> : tensor<4xf32>
   %z = kerf.constant dense<0.0> : tensor<f32>
   kerf.return %z : tensor<f32>
@@ -203,7 +203,7 @@ kerf.model @param_of_micro() attributes {
 
 kerf.model @gradient_disagrees(learning_rate %r: tensor<f32>, step %t: tensor<i32>) attributes {
     plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
-  // expected-note @below {{as the parameter rests}}
+  // expected-note @below {{as the parameter is stored}}
   %a = kerf.param "w" init<ones> {kerf.assign = #kerf.assign<b = [tp]>} : tensor<4xf32>
   %g = kerf.constant dense<0.0> : tensor<4xf32>
   // expected-error @below {{splits the gradient of "w" as [[]], expected [[tp]]}}

@@ -288,7 +288,7 @@ const Fault kFaults[] = {
     {"dimension 0 of parameter 0 has 5 elements",
      [](auto &d) { d.params[0].layout.global[0] = 5; }},
     {"dimension 1 of parameter 0",
-     [](auto &d) { d.params[0].layout.cuts[1][0] = 3; }},
+     [](auto &d) { d.params[0].layout.axes[1][0] = 3; }},
     {"parameter 0 has 9 dimensions",
      [](auto &d) { d.params[0].layout.rank = 9; }},
     {"parameter 0 is too large",

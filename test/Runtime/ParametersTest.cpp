@@ -93,7 +93,7 @@ TEST_P(Initial, IsTheInterpretersToTheBit) {
   for (uint32_t ranks : {1, 2}) {
     kerf_layout layout = wholeLayout({4, 300, 70}, test.dtype);
     layout.local[1] /= ranks;
-    layout.cuts[1][0] = 0;
+    layout.axes[1][0] = 0;
     std::string job = jobName();
     auto body = [&](uint32_t rank) -> int {
       mlir::MLIRContext context;

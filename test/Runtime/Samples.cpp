@@ -172,7 +172,7 @@ void Builder::tables() {
   data.programs[0].lower_bound_bytes = arena.end;
   kerf_layout rows = wholeLayout({kMicroBatches * kRows, kWidth}, KERF_F32);
   rows.global[0] *= data.meta.world_size;
-  rows.cuts[0][0] = 0;
+  rows.axes[0][0] = 0;
   data.inputs.push_back({data.strings.intern("x"), KERF_ROLE_NONE, rows, x,
                          kMicroBatches * part});
   data.inputs.push_back({data.strings.intern("rate"), KERF_ROLE_LEARNING_RATE,

@@ -27,9 +27,9 @@ kerf_layout layoutOf(std::vector<uint8_t> cut, int64_t local) {
   layout.global[1] = 12;
   layout.local[1] = local;
   layout.blocks[0] = layout.blocks[1] = 1;
-  for (auto &list : layout.cuts)
+  for (auto &list : layout.axes)
     std::fill(std::begin(list), std::end(list), 0xff);
-  std::copy(cut.begin(), cut.end(), layout.cuts[1]);
+  std::copy(cut.begin(), cut.end(), layout.axes[1]);
   layout.zigzag = 2;
   return layout;
 }
@@ -148,16 +148,16 @@ TEST(ShardTest, BoxesEqualRuns) {
     blocks.local[d] = local[d];
     blocks.blocks[d] = parts[d];
   }
-  for (auto &list : blocks.cuts)
+  for (auto &list : blocks.axes)
     std::fill(std::begin(list), std::end(list), 0xff);
-  blocks.cuts[1][0] = 1;
+  blocks.axes[1][0] = 1;
   check(blocks);
   blocks.pieces = 1;
   check(blocks);
   std::swap(blocks.global[0], blocks.global[1]);
   std::swap(blocks.local[0], blocks.local[1]);
   std::swap(blocks.blocks[0], blocks.blocks[1]);
-  std::swap(blocks.cuts[0][0], blocks.cuts[1][0]);
+  std::swap(blocks.axes[0][0], blocks.axes[1][0]);
   check(blocks);
 }
 

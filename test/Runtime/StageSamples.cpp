@@ -74,7 +74,7 @@ void StageBuilder::param(llvm::StringRef name, int64_t start, int64_t end,
   param.layout = wholeLayout(shape, dtype);
   int64_t elements = 1, count = end - start;
   if (!isWhole && spread.cutsThirds) {
-    param.layout.cuts[0][0] = kData;
+    param.layout.axes[0][0] = kData;
     param.layout.blocks[0] = 3;
     param.layout.local[0] /= dataRanks;
   }
@@ -182,7 +182,7 @@ void StageBuilder::firstStage() {
   channels();
   kerf_layout rows = wholeLayout({2 * dataRanks, kPart}, KERF_F32);
   rows.local[0] = 2;
-  rows.cuts[0][0] = kData;
+  rows.axes[0][0] = kData;
   int64_t x = place(2 * part), y = place(part);
   data.inputs.push_back({text("x"), KERF_ROLE_NONE, rows, x, 2 * part});
   kerf_operand of = floats(x, kPart, KERF_READ);

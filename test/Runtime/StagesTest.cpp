@@ -629,7 +629,7 @@ const Fault kStageFaults[] = {
     {"dimension 0 of parameter 3 has 18 elements on a rank in 4 blocks",
      [](auto &d) { d.params[3].layout.blocks[0] = 4; }},
     {"dimension 0 of parameter 3",
-     [](auto &d) { d.params[3].layout.cuts[0][0] = 0; }},
+     [](auto &d) { d.params[3].layout.axes[0][0] = 0; }},
     {"the state of parameter 1 is in pieces over axes 0x4, of which it can "
      "have 0x2",
      [](auto &d) { d.params[1].state_pieces = 4; }},

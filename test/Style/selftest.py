@@ -239,10 +239,10 @@ class Others(Case):
                 self.refuses(machine_paths.check, {"docs/a.md": text}, "docs/a.md:1")
 
     def test_words(self):
-        good = {"lib/A/A.cpp": "// run again by hand; a product of sizes; deferred\n", "docs/changelog.md": "put off\n"}
+        good = {"lib/A/A.cpp": "// run again by hand; a product of sizes; the cheapest cut; what it rests on\n", "docs/changelog.md": "put off\n"}
         self.accepts(words.check, good)
         for text in ("is put off", "puts them off", "putOffSec", "makes it once again", "a matrix product", "StateFloor",
-                     "spmd.input @x global tensor<4xf32> cut [[]]"):  # fmt: skip
+                     "spmd.input @x global tensor<4xf32> cut [[]]", "if (isCut)", "getCuts()", "cutsTensor", "the weight rests in pieces"):  # fmt: skip
             self.refuses(words.check, good | {"docs/a.md": text}, "docs/a.md:1")
 
     def test_command_attrs(self):

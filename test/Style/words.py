@@ -13,7 +13,8 @@ WORDS = {
     r"matrix products?|spmd\.product|quantize-products|pad-products|widen-products": "matmul",
     r"\bkindest\b|\bProgramFloors\b|\bStateFloor\b": "lower bound",
     r"\bHeadBounds\b|\bLeafTimes\b": "search node, candidate plan",
-    r"global tensor<[^>]*> cuts? ": "sharded",
+    r"global tensor<[^>]*> cuts? |\bis_?[cC]ut(?:By)?\b|\bcut(?:s[A-Z]\w*|Dim|By)\b|\bget_?Cuts?\b": "sharded",
+    r"\b(?:weights?|state|parameter|it) rests (?:as|in|over|where|apart)\b": "is stored",
 }
 FOLDERS = {"include", "lib", "runtime", "tools", "docs"}
 SUFFIXES = {".h", ".cpp", ".td", ".cu", ".md"}

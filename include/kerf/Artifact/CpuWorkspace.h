@@ -1,6 +1,6 @@
 /*===- CpuWorkspace.h - scratch memory of the cpu device's operations -----===*\
 |*
-|* The compiler places workspaces in the arena; the cpu device cuts them up.
+|* The compiler places workspaces in the arena; the cpu device divides them.
 |* Both compute sizes by these functions, so that they agree to the byte. Plain
 |* C, functions of the attributes (Format.h) alone. Sizes must have been
 |* checked: each count in [0, 2^40), products of tensors below 2^60.
@@ -33,10 +33,11 @@ static inline int64_t kerf_cpu_round(int64_t a, int64_t multiple) {
 
 /*===-- Matmuls ---------------------------------------------------===*/
 
-/* How a matmul c[m,n] = a[m,k] b[k,n] is cut. Depends on the problem only, so
- * that results do not depend on the number of workers. For each part of `depth`
- * of k and `span` of n: b is packed by all workers; then tiles [rows, columns]
- * of c are handed out, each of which packs its part of a by `step`s of k. */
+/* How a matmul c[m,n] = a[m,k] b[k,n] is split. Depends on the problem only,
+ * so that results do not depend on the number of workers. For each part of
+ * `depth` of k and `span` of n: b is packed by all workers; then tiles
+ * [rows, columns] of c are handed out, each of which packs its part of a by
+ * `step`s of k. */
 typedef struct {
   int64_t rows, columns; /* of a tile */
   int64_t span;          /* columns of b that are packed at once */

@@ -1,6 +1,6 @@
 /*===- CudaWorkspace.h - scratch memory of the cuda device's operations ---===*\
 |*
-|* The compiler places workspaces in the arena; the cuda device cuts them up.
+|* The compiler places workspaces in the arena; the cuda device divides them.
 |* Both compute sizes by these functions, so that they agree to the byte. Plain
 |* C, functions of the attributes (Format.h) alone: not of the GPU, so that an
 |* artifact fits every GPU that can run it. Bytes, multiples of
@@ -60,8 +60,8 @@ typedef struct {
 
 #define KERF_CUDA_GROUPED_ROWS 128 /* of a tile, at most */
 
-/* Tiles that the rows of a group are cut into, at most. With a capacity every
- * expert's place has tiles of its own, and so has what lies behind. */
+/* Tiles that the rows of a group are split into, at most. With a capacity
+ * every expert's place has tiles of its own, and so has what lies behind. */
 static inline int64_t kerf_cuda_grouped_tiles(const int64_t *attrs) {
   return attrs[KERF_GROUPED_ROWS] / KERF_CUDA_GROUPED_ROWS +
          attrs[KERF_GROUPED_EXPERTS] + 1;
@@ -184,7 +184,7 @@ kerf_cuda_attention_sums(const int64_t *attrs) {
   return at;
 }
 
-/* How the gradient is cut into parts of `most` bytes at most. */
+/* How the gradient is split into parts of `most` bytes at most. */
 static inline kerf_cuda_attention_part
 kerf_cuda_attention_parts(const int64_t *attrs, int64_t most) {
   const int64_t tile = KERF_CUDA_ATTENTION_TILE;

@@ -23,7 +23,7 @@ void dumpKernels(const ArtifactData &data, llvm::raw_ostream &os);
 /// The PTX text of all kernels; nothing for a CPU.
 void dumpPtx(const ArtifactData &data, llvm::raw_ostream &os);
 
-/// Parameters with shapes, cuts, types, initial values and optimizer state.
+/// Parameters with shapes, axes, types, initial values and optimizer state.
 void dumpParams(const ArtifactData &data, llvm::raw_ostream &os);
 
 /// The plan as it was compiled from.

@@ -173,21 +173,21 @@ enum kerf_init_kind {
   KERF_INIT_COUNT
 };
 
-/* How a global tensor lies in parts: dimension d is cut by the axes
- * cuts[d][0..], first axis slowest, unused entries 0xff. It is made of
- * blocks[d] equal blocks (1: itself), each of which is cut: the local dimension
- * has the rank's part of each. With pieces != 0 the local tensor is flattened,
- * padded with zeros to a multiple of the n ranks of the axes in that mask, and
- * cut in n pieces; the rank has the one of its place (coordinates in the order
- * of the mesh). With granule > 1 a piece has a multiple of so many elements.
- * With zigzag = n the rows of dimension 1 are put in the order of kerf_zigzag
- * before they are cut. */
+/* How a global tensor lies in parts: dimension d is sharded over
+ * axes[d][0..], first axis slowest, unused entries 0xff. It is made of
+ * blocks[d] equal blocks (1: itself), each of which is sharded: the local
+ * dimension has the rank's part of each. With pieces != 0 the local tensor is
+ * flattened, padded with zeros to a multiple of the n ranks of the axes in that
+ * mask, and split into n pieces; the rank has the one of its place (coordinates
+ * in the order of the mesh). With granule > 1 a piece has a multiple of so many
+ * elements. With zigzag = n the rows of dimension 1 are put in the order of
+ * kerf_zigzag before they are sharded. */
 typedef struct {
   uint32_t rank;
   uint32_t dtype;
   int64_t global[KERF_MAX_RANK];
   int64_t local[KERF_MAX_RANK];
-  uint8_t cuts[KERF_MAX_RANK][4];
+  uint8_t axes[KERF_MAX_RANK][4];
   uint32_t blocks[KERF_MAX_RANK];
   uint32_t pieces;  /* bit a: axis a */
   uint32_t zigzag;  /* of inputs; 0: rows lie by position */
@@ -210,7 +210,8 @@ typedef struct {
   uint32_t master_dtype; /* KERF_NONE: the parameter is its own master */
   double init_value;
   int64_t start, end;
-  kerf_layout layout; /* `pieces` is 0 unless the parameter rests in pieces */
+  kerf_layout
+      layout; /* `pieces` is 0 unless the parameter is stored in pieces */
   uint32_t state_pieces; /* as kerf_layout.pieces: of master and state */
   uint32_t reserved;
   int64_t offset, stride;               /* bytes */

@@ -9,7 +9,7 @@
 // divided among calls and threads changes no bit of the results. On a GPU it
 // is an entry with one pointer per argument: block u computes unit u.
 //
-// Two steps: `splitKernel` on the op level, before buffers are planned, cuts
+// Two steps: `splitKernel` on the op level, before buffers are planned, splits
 // what needs several launches; `compileKernels` makes the shared object, or PTX
 // and a cubin.
 //

@@ -60,7 +60,7 @@ struct Profile {
   // Memory.
   double gradientBytes = 4; ///< bytes per parameter of an accumulated gradient
   double logitBytes = 0; ///< extra bytes per local logit held on the last stage
-  bool logitsWhole = false; ///< those logits are not cut over the tensor axis
+  bool logitsWhole = false; ///< those logits are whole on tensor ranks
   double reservedBytes = 0; ///< on top of the device's
 };
 

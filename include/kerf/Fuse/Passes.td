@@ -97,7 +97,7 @@ def HoistTablesPass : Pass<"kerf-hoist-tables", "::mlir::ModuleOp"> {
 def HoistUnitsPass : Pass<"kerf-hoist-units", "::mlir::ModuleOp"> {
   let summary = "Find units of weights once per step";
   let description = [{
-    `kerf.unit` of a layer's weight, as it rests, is found by the prologue and kept in
+    `kerf.unit` of a layer's weight, as it is stored, is found by the prologue and kept in
     a buffer of the step, 16 bytes a layer; forward and backward functions read it
     there. For speed: each pass of each micro-batch would read the weight for it. Runs
     after `kerf-fuse-epilogues`, which must see that scales are units.

@@ -44,7 +44,7 @@ struct Factors {
   /// Along factors that are whole or summed, an element depends on none behind
   /// it: a running sum, causal attention.
   bool looksBack = false;
-  /// A maximum over a factor that micro-batches cut is that of each of them.
+  /// A maximum over a factor that micro-batches split is that of each of them.
   bool maxOfMicroBatch = false;
 
   /// Of an op that reads positions: the factors whose positions it reads; none
@@ -66,7 +66,7 @@ struct Factors {
 struct FactorShard {
   int64_t globalSize;
   int64_t localSize;
-  /// First global index of the part, a `tensor<i32>`; null when not cut.
+  /// First global index of the part, a `tensor<i32>`; null when not split.
   mlir::Value offset;
 };
 
@@ -85,7 +85,7 @@ Factors pointwiseFactors(mlir::Operation *op, Positions positions,
 
 /// Factors from einsum-like labels: one string of letters per operand and per
 /// result, one letter per dimension. A letter in no result is a sum. Letters of
-/// `whole` must not be cut.
+/// `whole` must not be split.
 Factors labelledFactors(mlir::Operation *op, Positions positions,
                         llvm::ArrayRef<std::string> operands,
                         llvm::ArrayRef<std::string> results,

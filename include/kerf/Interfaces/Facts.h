@@ -21,7 +21,7 @@ enum class FactorKind {
   Parallel, ///< a result without the factor is computed whole by every part
   Sum,      ///< a result without the factor becomes a partial sum
   Max,      ///< a result without the factor becomes a partial maximum
-  Whole,    ///< must not be cut without a variant (rows of a softmax, ...)
+  Whole,    ///< must not be split without a variant (rows of a softmax, ...)
 };
 
 /// One index of the op's iteration space.
@@ -42,21 +42,21 @@ using TensorFactors = llvm::SmallVector<DimFactors, 4>;
 /// True where `factor` is in one of the dimensions.
 bool hasFactor(const TensorFactors &dims, unsigned factor);
 
-/// A way to cut factors that otherwise must stay whole, with communication of
-/// the op's own: `ring` attention cuts query and key sequence on one axis,
+/// A way to split factors that otherwise must stay whole, with communication of
+/// the op's own: `ring` attention splits query and key sequence on one axis,
 /// `split_vocabulary` combines log-sum-exps.
 struct FactorVariant {
   std::string name;
   llvm::SmallVector<unsigned, 2> factors;
-  /// True when the factors are cut together, on one axis (`ring`); false when
+  /// True when the factors are split together, on one axis (`ring`); false when
   /// any of them may be, on any axes.
   bool together = false;
-  /// True when results without the cut factors are sums that are still to be
+  /// True when results without the split factors are sums that are still to be
   /// made (a bias is added after them); the op itself communicates nothing.
   bool leavesSum = false;
-  /// True when ranks exchange the rows of a table. Unless they are cut
-  /// together, the axes of the second factor are the last of the first, and cut
-  /// the second alone where a tensor has both.
+  /// True when ranks exchange the rows of a table. Unless they are split
+  /// together, the axes of the second factor are the last of the first, and
+  /// split the second alone where a tensor has both.
   bool exchanges = false;
   bool operator==(const FactorVariant &) const = default;
 };

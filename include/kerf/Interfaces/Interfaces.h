@@ -152,15 +152,16 @@ public:
 };
 
 /// Communication inside an op. Implemented by `lib/Partition`; ops see only
-/// this. A group of ranks is named by the factor that is cut over it: the ranks
-/// that differ in its axes alone, a rank's place being the number of its part.
+/// this. A group of ranks is named by the factor that is split over it: the
+/// ranks that differ in its axes alone, a rank's place being the number of its
+/// part.
 class CollectiveBuilder {
 public:
   virtual ~CollectiveBuilder() = default;
 
   /// Builder at the place where ops go.
   virtual mlir::OpBuilder &builder() = 0;
-  /// Ranks over which a factor is cut; 1 when it is whole.
+  /// Ranks over which a factor is split; 1 when it is whole.
   virtual int64_t ranksOf(unsigned factor) = 0;
   /// This rank's place among them, a `tensor<i32>`.
   virtual mlir::Value placeOf(unsigned factor) = 0;
@@ -191,10 +192,10 @@ public:
   virtual void needMoeBuffer(mlir::Value x) = 0;
 };
 
-/// Sums inside an update over dimensions of the parameter, which may be cut
-/// over ranks. Implemented by those who run updates; rules see only this.
-/// Dimensions of the parameter are counted from the last, 1; a stack's is none
-/// of them.
+/// Sums inside an update over dimensions of the parameter, which may be
+/// sharded over ranks. Implemented by those who run updates; rules see only
+/// this. Dimensions of the parameter are counted from the last, 1; a stack's is
+/// none of them.
 class UpdateSums {
 public:
   virtual ~UpdateSums() = default;

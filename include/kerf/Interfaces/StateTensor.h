@@ -13,7 +13,7 @@ namespace kerf {
 constexpr int64_t kLargestBlock = 1 << 20;
 
 /// A state tensor of an update rule, for one parameter. It is shaped like the
-/// parameter, and cut like it, but for:
+/// parameter, and sharded like it, but for:
 struct StateTensor {
   llvm::StringRef name; ///< "m"; the tensor is `<parameter>.m`
   /// Null: the type that the update computes in.
@@ -35,7 +35,7 @@ int64_t bytesOf(llvm::ArrayRef<StateTensor> states,
                 mlir::RankedTensorType updated);
 
 /// A multiple of so many neighbours of the last dimension must stay together
-/// where the parameter is cut: the largest block.
+/// where the parameter is sharded: the largest block.
 int64_t granuleOf(llvm::ArrayRef<StateTensor> states);
 
 /// Elements of each of `ranks` equal pieces, whole granules, that have room for

@@ -36,10 +36,11 @@ public:
                   InterpreterOptions options);
   ~SpmdInterpreter();
 
-  /// Runs a schedule on global inputs, one per `getInputs`. Parameters are cut
-  /// from `state` (initialized on first use), in pieces where they rest in
-  /// them, and put together again after it; so are the gradients. Returns the
-  /// values of `getOutputs`; one that the schedule does not write has no type.
+  /// Runs a schedule on global inputs, one per `getInputs`. Shards of
+  /// parameters are taken from `state` (initialized on first use), in pieces
+  /// where they rest in them, and put together again after it; so are the
+  /// gradients. Returns the values of `getOutputs`; one that the schedule does
+  /// not write has no type.
   /// Fails with a diagnostic
   /// - where ranks or stages that should hold the same differ: a parameter, an
   ///   output;

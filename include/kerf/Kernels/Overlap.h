@@ -28,9 +28,9 @@
 //     g = matmul; sum g; x = gather; w = matmul x
 //       becomes  start x; g = matmul; wait x; start g; w = matmul x; wait g
 //
-// A sum over ranks of what others have summed (state that is cut over a part of
-// the data ranks) would end the first sum as soon as it starts. It is the
-// smaller one, so it comes as late as can be, and the first one has the
+// A sum over ranks of what others have summed (state that is sharded over a
+// part of the data ranks) would end the first sum as soon as it starts. It is
+// the smaller one, so it comes as late as can be, and the first one has the
 // computing before it.
 //
 //===----------------------------------------------------------------------===//

@@ -1,12 +1,12 @@
-//===- LayerProblem.h - how the ops of one layer are cut along an axis ----===//
+//===- LayerProblem.h - how ops of one layer are split on an axis ---------===//
 //
 // Problem: ops of a differentiated layer, one mesh axis of n ranks; every op
-// takes a factor to cut (or none), every value follows, and values that do not
-// lie as their readers need them are converted by collectives. Find the options
-// of ops, the reshards that several readers share, the state in which values
-// are kept for the backward pass (or that they are recomputed), and where
-// weight, gradient and optimizer state rest, with the least time plus price x
-// bytes.
+// takes a factor to split (or none), every value follows, and values that do
+// not lie as their readers need them are converted by collectives. Find the
+// options of ops, the reshards that several readers share, the state in which
+// values are kept for the backward pass (or that they are recomputed), and
+// where weight, gradient and optimizer state rest, with the least time plus
+// price x bytes.
 //
 // Idea: all of these are variables with a handful of states, all costs are
 // tables over two or three of them, so exact elimination solves it
@@ -35,9 +35,9 @@ constexpr AxisState kReplicated = 0;
 constexpr AxisState kNotKept = -1;    ///< of a forward value: dropped
 constexpr AxisState kRecomputed = -2; ///< recomputed in the backward pass
 constexpr AxisState kPending = -3;    ///< a sum still to be made
-/// Dimension `dim` is cut. With `outer` > 1 the dimension is outer x n x inner
-/// and n is cut: every rank has a part of each of `outer` blocks (the three
-/// thirds of a fused query-key-value matmul).
+/// Dimension `dim` is sharded. With `outer` > 1 it is outer x n x inner and n
+/// is split: every rank has a part of each of `outer` blocks (the three thirds
+/// of a fused query-key-value matmul).
 inline AxisState splitAt(int dim, int64_t outer = 1) {
   return static_cast<AxisState>(1 + dim + 16 * (outer - 1));
 }
@@ -66,8 +66,8 @@ inline bool isHandedOn(AxisState state) {
 
 /// One way to work on an axis.
 struct OpOption {
-  int factor = -1;   ///< that is cut; -1: none
-  int64_t outer = 1; ///< blocks of that factor that are cut each (`splitAt`);
+  int factor = -1;   ///< that is split; -1: none
+  int64_t outer = 1; ///< blocks of that factor that are split each (`splitAt`);
                      ///< kRaggedOuter, kExchangedOuter: parts as long as
                      ///< data says
   int passes = -1;   ///< operand whose pending sum passes through; -1: none
@@ -98,12 +98,12 @@ struct LayerLayout {
 
 /// How two layouts have a parameter that is number `p` of one and `q` of the
 /// other.
-TiedCuts cutsOf(const LayerLayout &first, size_t p, const LayerLayout &second,
-                size_t q);
+TiedShards shardsOf(const LayerLayout &first, size_t p,
+                    const LayerLayout &second, size_t q);
 /// The same of the parameter that both kinds read, the second as `shared`; all
 /// alike if there is none.
-TiedCuts tiedCuts(const LayerKind &firstKind, const LayerLayout &first,
-                  const LayerKind &secondKind, const LayerLayout &second);
+TiedShards tiedShards(const LayerKind &firstKind, const LayerLayout &first,
+                      const LayerKind &secondKind, const LayerLayout &second);
 
 /// What a rule says of an op on an axis: true for options that are allowed.
 using OptionFilter =
@@ -113,7 +113,7 @@ using OptionFilter =
 OptionFilter allOf(OptionFilter a, OptionFilter b);
 
 /// Whether the ranks of an option's axis pass parts round: its variant's
-/// factors are all cut by the same axes.
+/// factors are all split by the same axes.
 bool isRing(const LayerOp &op, const OpOption &option);
 
 /// Whether ranks of the expert axis hold all experts in an op that routes rows
@@ -131,8 +131,8 @@ struct LayerQuery {
   bool gradientsAsMade = true;
   double commWeight = 1;  ///< multiplier of communication (overlap)
   bool recompute = false; ///< values may be recomputed
-  bool restFree = true;   ///< weight, gradient and optimizer state may be cut
-  bool anyFactor = false; ///< the tensor axis may cut the batch too
+  bool restFree = true;   ///< weight, gradient, optimizer state may be sharded
+  bool anyFactor = false; ///< the tensor axis may split the batch too
   /// Matmuls at the best rate, messages without latency: what is found is a
   /// lower bound, linear in the micro-batch.
   bool ideal = false;
@@ -209,7 +209,7 @@ struct PairSolution {
 
 /// The best layout on two axes at once, with a proven bound: as good as the
 /// budget allows, which is for small layers; judges `solveLayer`. Without
-/// recomputation and state that rests apart.
+/// recomputation and state that is stored apart.
 PairSolution solvePair(const LayerContext &context, const LayerQuery &query,
                        InnerAxis first, InnerAxis second);
 
@@ -274,7 +274,7 @@ private:
   std::unique_ptr<State> state;
 };
 
-/// One line per op: what is cut, in the field's words where there are some.
+/// One line per op: what is sharded, in the field's words where there are some.
 std::string printLayout(const LayerKind &kind, const LayerLayout &layout);
 
 } // namespace kerf

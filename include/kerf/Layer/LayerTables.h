@@ -19,7 +19,7 @@
 
 namespace kerf {
 
-/// Axes inside a layer, which the layer solver cuts along. `Tensor` may cut
+/// Axes inside a layer, over which the layer solver shards. `Tensor` may split
 /// anything but the batch (so also the sequence and the experts); `Context` the
 /// sequence everywhere; `Expert` the batch of dense ops and the experts of
 /// others.
@@ -72,7 +72,7 @@ struct LayerPoint {
   double boundaryBytes = 0;         ///< handed to the next layer
   double boundaryGradientBytes = 0; ///< handed to the layer before
   /// Numbers of which data ranks share the largest: maxima of tensors that
-  /// micro-batches cut. Those of what is recomputed count backward.
+  /// micro-batches split. Those of what is recomputed count backward.
   int forwardMaxima = 0, backwardMaxima = 0;
   int kernels = 0;      ///< launches, forward and backward
   int kernelsAgain = 0; ///< launches of what is recomputed
@@ -100,7 +100,7 @@ struct LayerPoint {
   /// step.
   double updateSec = 0;
   /// Of `tensorSyncSec`, what grows with bytes of sums that stay whole: where
-  /// state is cut over data ranks, tensor ranks sum the pieces alone.
+  /// state is sharded over data ranks, tensor ranks sum the pieces alone.
   double denseSumSec = 0, expertSumSec = 0;
   /// Bytes per local element: weight as used, master, gradient, state; the mean
   /// where parameters differ (frozen ones, adapters).
@@ -125,8 +125,8 @@ struct LayerPoint {
 
 /// How two kinds have a parameter that both read (a tied embedding), by inner
 /// axis: the state of the first and of the second (`AxisState`: above 0 where
-/// it is cut). Equal where it lies alike.
-using TiedCuts = std::array<std::pair<int32_t, int32_t>, kInnerAxes>;
+/// it is sharded). Equal where it lies alike.
+using TiedShards = std::array<std::pair<int32_t, int32_t>, kInnerAxes>;
 
 /// What a table is made for.
 struct TableKey {

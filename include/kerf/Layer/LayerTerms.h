@@ -64,10 +64,11 @@ struct Moving {
   Moving(double bytes, uint32_t inside = 0) : bytes(bytes), inside(inside) {}
   double bytes;
   uint32_t inside; ///< bit d: dimensions before d have several elements
-  /// The dimension that tensor ranks cut, of what moves over context ranks; -1:
-  /// none, or other ranks. Context ranks cut a dimension first: what is to be
-  /// cut, or is cut, within their parts is first gathered over tensor ranks.
-  int cutWithin = -1;
+  /// The dimension that tensor ranks shard, of what moves over context ranks;
+  /// -1: none, or other ranks. Context ranks shard a dimension first: what is
+  /// to be sharded, or is, within their parts is first gathered over tensor
+  /// ranks.
+  int shardedWithin = -1;
   bool isInside(AxisState state) const {
     return splitOuter(state) > 1 || (inside >> splitDim(state) & 1);
   }
@@ -140,7 +141,7 @@ struct GramUpdate {
 };
 
 /// Facts about a layer that do not depend on the layout: readers, fusion, the
-/// patterns in which dimensions may be cut.
+/// patterns in which dimensions may be sharded.
 class LayerFacts {
 public:
   explicit LayerFacts(const LayerKind &kind);
@@ -153,7 +154,7 @@ public:
   bool fusedAway(int value) const {
     return !traffic[static_cast<size_t>(KernelStyle::Chains)].inMemory[value];
   }
-  /// Blocks in which each dimension of each value may be cut (`splitAt`).
+  /// Blocks in which each dimension of each value may be sharded (`splitAt`).
   std::vector<std::vector<std::vector<int64_t>>> patterns;
   /// Values that may be kept from forward to backward, and those of them that
   /// the backward pass reads.
@@ -219,13 +220,13 @@ public:
   std::array<GroupCosts, kInnerAxes> costs;
 
   bool has(int axis) const { return ranks[axis] > 1; }
-  /// Options of each op on an axis, given what others cut; those that a filter
-  /// or the axis forbids are left out.
+  /// Options of each op on an axis, given what others split; those that a
+  /// filter or the axis forbids are left out.
   const std::vector<std::vector<OpOption>> &
   options(int axis, const LayerLayout &layout) const;
-  /// What cuts each factor of an op, besides `axis` (-1: all axes count).
-  llvm::SmallVector<int64_t, 8> cutsOf(int op, const LayerLayout &layout,
-                                       int axis) const;
+  /// Into how many shards all axes but `axis` (-1: all) split each factor.
+  llvm::SmallVector<int64_t, 8> shardsOf(int op, const LayerLayout &layout,
+                                         int axis) const;
   /// Seconds of an op with `option` on `axis` and the layout's on the others
   /// (`axis` -1: the layout's on all); `again`: when it is recomputed.
   OpTime timeOf(int op, const LayerLayout &layout, int axis = -1,
@@ -233,25 +234,25 @@ public:
   /// Seconds that a matmul of a gradient takes longer where it adds to the sum
   /// of micro-batches, which it reads.
   double addingSec(int op, const LayerLayout &layout) const;
-  /// Seconds of a matmul's flops in the shape that `cuts` of its factors
+  /// Seconds of a matmul's flops in the shape that `shards` of its factors
   /// leave, whatever it reads.
-  double matmulSecOf(int op, llvm::ArrayRef<int64_t> cuts) const;
+  double matmulSecOf(int op, llvm::ArrayRef<int64_t> shards) const;
   /// As KERF_OP_ATTENTION has them on one of so many ranks that share its
   /// sequence, without strides.
   std::vector<int64_t> attentionAttrs(const LayerOp &op,
-                                      llvm::ArrayRef<int64_t> cuts,
+                                      llvm::ArrayRef<int64_t> shards,
                                       int64_t contexts) const;
   /// Do Kerf's own kernels compute an attention on GPUs? `byKind`: whatever its
   /// gradient needs of the library's workspace, as bounds ask.
-  bool isOwnAttention(const LayerOp &op, llvm::ArrayRef<int64_t> cuts,
+  bool isOwnAttention(const LayerOp &op, llvm::ArrayRef<int64_t> shards,
                       bool byKind) const;
   /// Bytes that copies of an attention's keys and values move where these lie
   /// in the zigzag order and its library wants them by position.
-  double orderBytes(const LayerOp &op, llvm::ArrayRef<int64_t> cuts) const;
+  double orderBytes(const LayerOp &op, llvm::ArrayRef<int64_t> shards) const;
   /// Own communication of an option (ring, split vocabulary), seconds.
   double variantSec(int op, const OpOption &option, int axis,
                     const LayerLayout &layout) const;
-  /// Bytes of a value (of the micro-batch) with the cuts of axes besides
+  /// Bytes of a value (of the micro-batch), sharded over the axes besides
   /// `axis`; as it travels, in the state in which it is made.
   double bytesOf(int value, const LayerLayout &layout, int axis) const;
   /// The room that it takes, as it is made or as it is kept.
@@ -261,9 +262,9 @@ public:
   double heldShare(AxisState state, int axis) const;
   /// The state in which a value comes on an axis.
   AxisState madeState(int value, const AxisLayout &axis) const;
-  /// The dimension that tensor ranks cut of a value, for all that read it; else
-  /// -1: where one reads all of it, it is gathered anyway.
-  int cutDim(int value, const LayerLayout &layout) const;
+  /// The dimension that tensor ranks shard of a value, for all that read it;
+  /// else -1: where one reads all of it, it is gathered anyway.
+  int shardedDim(int value, const LayerLayout &layout) const;
   /// That value as it travels.
   Moving movingOf(int value, const LayerLayout &layout, int axis) const;
   /// Seconds to bring a value into another state.
@@ -272,7 +273,8 @@ public:
   /// The collective that does it; none where nothing travels.
   std::optional<Exchange> convertBy(int axis, AxisState from, AxisState to,
                                     const Moving &what) const;
-  /// What tensor ranks gather so that context ranks can: `Moving::cutWithin`.
+  /// What tensor ranks gather so that context ranks can:
+  /// `Moving::shardedWithin`.
   std::optional<Exchange> gatherWithin(AxisState from, AxisState to,
                                        const Moving &what) const;
   /// Own collectives of an option.
@@ -294,18 +296,18 @@ public:
   double secOf(int axis, const Exchange &exchange) const;
   /// The same of the ranks of several axes; bit a of `others`: of axis a, too.
   double secOf(int axis, unsigned others, const Exchange &exchange) const;
-  /// Elements of a parameter on one rank, all axes but `axis` cut.
+  /// Elements of a parameter on one rank, sharded over all axes but `axis`.
   double paramElements(int param, const LayerLayout &layout, int axis,
                        AxisState AxisLayout::Rest::*state) const;
-  /// The update of a parameter that is trained; on `axis` (-1: none) it rests
-  /// as `own` says.
+  /// The update of a parameter that is trained; on `axis` (-1: none) it is
+  /// stored as `own` says.
   GramUpdate gramUpdate(int param, const LayerLayout &layout, int axis = -1,
                         AxisState own = kReplicated) const;
   /// Seconds of the matmuls, and of the sums over ranks.
   double matmulSecOf(const GramUpdate &update) const;
   double sumSec(const GramUpdate &update) const;
   /// What batch dimensions are divided by before any inner axis.
-  int64_t batchCut() const { return batch; }
+  int64_t batchShards() const { return batch; }
   bool isExternal(int value) const;
 
   Device device; ///< what a rank has of it
@@ -363,9 +365,9 @@ bool isMaximumOfBatch(const LayerOp &op);
 /// is handed, where deferred weight gradients read it; else 0.
 double deferredCopySec(const LayerTerms &terms, double bytes);
 /// Bytes by which the sum of a parameter's gradients over micro-batches is
-/// larger than in the state in which the weight rests: it lies as ops make it,
-/// so a sum over ranks is whole on each of them. `weight` and `gradient`: what
-/// the rank holds on `axis` (-1: as the layout says on all axes).
+/// larger than in the state in which the weight is stored: it lies as ops make
+/// it, so a sum over ranks is whole on each of them. `weight` and `gradient`:
+/// what the rank holds on `axis` (-1: as the layout says on all axes).
 double gradientExcess(const LayerTerms &terms, int param,
                       const LayerLayout &layout, int axis = -1,
                       double weight = 1, double gradient = 1);

@@ -286,7 +286,7 @@ struct Group {
 ///
 /// Unlike members make a collective as slow as the worst of them, so a group
 /// whose members lie unevenly in the units (12 ranks on nodes of 8, or a stride
-/// that does not divide a node) is taken as cut into the largest equal parts
+/// that does not divide a node) is taken as split into the largest equal parts
 /// that never straddle a unit. Hence `membersIn` of a tier divides that of the
 /// next, and the product of `fanOut` over the tiers is the size of the group.
 struct GroupTier {

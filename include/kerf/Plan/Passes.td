@@ -9,7 +9,7 @@ def SolvePlanPass : Pass<"kerf-solve-plan", "::mlir::ModuleOp"> {
   let summary = "Find the fastest plan for a described cluster";
   let description = [{
     Searches degrees, layouts, micro-batches, schedule, recomputation and where the
-    state rests, and writes the best plan on the model: its attribute `plan`, and
+    state is stored, and writes the best plan on the model: its attribute `plan`, and
     the `kerf.assign` of the ops that the layouts name; `kerf-propagate-plan`
     completes it. For a machine whose backend is `cpu` the space holds what
     programs can be written for. `pins` fix, bound or forbid decisions

@@ -16,8 +16,8 @@ namespace kerf {
 /// Writes a plan on the step that it was found for: the attribute `plan` and a
 /// `kerf.assign` on the ops that its layouts name. The mesh has the axes pp,
 /// cp, dp, ep and tp as far as they have several ranks; `ep` is the inner part
-/// of the data ranks. The batch is cut by dp, ep and the micro-batches. Ops
-/// that depend on inputs alone, ops without a batch and cuts that this IR
+/// of the data ranks. The batch is split by dp, ep and the micro-batches. Ops
+/// that depend on inputs alone, ops without a batch and splits that this IR
 /// cannot say are left to the propagation, which must follow. Where layers of
 /// one kind have several recomputation points, `stages` says so, and
 /// `recompute` is the point that keeps the fewest bytes. Fails with a
@@ -75,8 +75,8 @@ struct Solution {
   /// The layout behind a point of the best plan.
   const LayerLayout *layoutOf(int kind, const LayerPoint &point) const;
   /// How embedding and head have the table that both read, at points of a plan.
-  TiedCuts tiedCutsOf(const OuterChoice &outer, const LayerPoint &embedding,
-                      const LayerPoint &head) const;
+  TiedShards tiedShardsOf(const OuterChoice &outer, const LayerPoint &embedding,
+                          const LayerPoint &head) const;
   /// What `explain` takes; borrows from this.
   ExplainInput explainInput(double tokens = 0) const;
 };
@@ -125,8 +125,9 @@ mlir::LogicalResult applySolution(ModelOp model, const Solution &solution);
 mlir::LogicalResult verifySolution(ModelOp model, const Solution &solution);
 
 /// Where the model's plan leaves the batch of an op whole, every data rank has
-/// all of it: of the step, which knows cut batches alone, such a batch becomes
-/// an index like any other. Each reader makes its own part of a constant.
+/// all of it: of the step, which knows split batches alone, such a batch
+/// becomes an index like any other. Each reader makes its own part of a
+/// constant.
 void keepWhole(ModelOp model, StepModel &step);
 
 /// Makes pins of the model's plan: its decisions are added to `pins`, and the

@@ -69,9 +69,9 @@ struct CheckedPlan {
 };
 
 /// Reads a plan and puts it on a model: its attribute `plan` and the ops'
-/// `kerf.assign`. A matmul with a bias whose sum is cut becomes one without,
-/// and the bias is added after. Fails with an error for each violation, at its
-/// line and column of `text`; `path` is its name.
+/// `kerf.assign`. A matmul with a bias whose sum is split becomes one
+/// without, and the bias is added after. Fails with an error for each
+/// violation, at its line and column of `text`; `path` is its name.
 mlir::LogicalResult loadPlan(ModelOp model, llvm::StringRef text,
                              llvm::StringRef path);
 

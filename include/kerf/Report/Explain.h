@@ -69,10 +69,10 @@ struct ExplainInput {
   std::function<std::vector<LayerBuffer>(const OuterChoice &outer, int kind,
                                          const LayerPoint &)>
       buffersOf;
-  /// `SearchProblem::tiedCuts`.
-  std::function<TiedCuts(const OuterChoice &, const LayerPoint &embedding,
-                         const LayerPoint &head)>
-      tiedCuts;
+  /// `SearchProblem::tiedShards`.
+  std::function<TiedShards(const OuterChoice &, const LayerPoint &embedding,
+                           const LayerPoint &head)>
+      tiedShards;
   const Pins *asked = nullptr; ///< pins of a person; may be null
   /// Features that the target cannot execute, with the reason (`Pins`).
   std::vector<std::pair<std::string, std::string>> excluded;
@@ -115,7 +115,7 @@ struct StageRow {
   std::string recompute; ///< "nothing", "12 all, 4 nothing"
 };
 
-/// How some ops of a kind are cut along an axis, in the field's words.
+/// How some ops of a kind are split over an axis, in the field's words.
 struct LayoutWords {
   std::string axis;             ///< "tensor"
   std::string words;            ///< "column-parallel"
@@ -157,8 +157,9 @@ struct PlanPart {
 };
 
 /// "column-parallel", "sequence-parallel", "replicated", ... for a forward op
-/// under an option; `cutsWords`: what it cuts are the vocabulary's words.
-std::string wordsFor(const LayerOp &op, const OpOption &option, bool cutsWords);
+/// under an option; `shardsWords`: what it shards are the vocabulary's words.
+std::string wordsFor(const LayerOp &op, const OpOption &option,
+                     bool shardsWords);
 
 //===----------------------------------------------------------------------===//
 // 2. Memory

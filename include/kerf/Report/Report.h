@@ -23,8 +23,8 @@ std::string printTitle(const PlanPart &plan);
 std::string fitWords(const MemoryPart &memory);
 /// That less than 3 % is left, and what leaving more costs; "": enough is left.
 std::string headroomWarning(const Explanation &explanation);
-/// That ranks of an axis do the same work, since no op is cut over it; "": none
-/// do.
+/// That ranks of an axis do the same work, since no op is split over it; "":
+/// none do.
 std::string idleWarning(const PlanPart &plan);
 /// That pins say nothing of the plan (`PlanPart::idlePins`); "": none do.
 std::string idlePinsWarning(const PlanPart &plan);

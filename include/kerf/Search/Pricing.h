@@ -50,7 +50,7 @@ private:
 };
 
 /// Ranks that hold the same parameters, innermost first: over `shard` the state
-/// is cut, over `rest` the shards are copied.
+/// is sharded, over `rest` the shards are copied.
 struct Replicas {
   Groups shard, rest;
 };
@@ -66,7 +66,7 @@ Groups outerDataGroups(const OuterChoice &outer);
 
 int64_t ranksOf(const Groups &groups);
 
-/// Whether state can be cut over so many of the innermost data ranks.
+/// Whether state can be sharded over so many of the innermost data ranks.
 bool canShard(const OuterChoice &outer, int64_t shardGroup);
 
 /// Members of the data ranks inside one unit of `tier`: hybrid sharding.
@@ -190,10 +190,10 @@ double tiedSec(const SearchProblem &problem, const OuterChoice &outer,
                double bytes);
 
 /// Bytes that a micro-batch moves per trained element to add up its gradient.
-/// Programs add in the matmul that makes it (`Profile::fused`), but for cut
-/// ones (ZeRO 2 and 3) and tables of an embedding.
+/// Programs add in the matmul that makes it (`Profile::fused`), but for
+/// sharded ones (ZeRO 2 and 3) and tables of an embedding.
 double accumulatedBytes(const Profile &profile, int64_t microBatches,
-                        bool isCut, bool isEmbedding);
+                        bool isSharded, bool isEmbedding);
 
 /// Mean over micro-batches of `LayerPoint::addingSec`.
 double addingSec(const LayerPoint &point, int64_t microBatches);
@@ -203,7 +203,8 @@ double addingSec(const LayerPoint &point, int64_t microBatches);
 double tiedBytes(const Pricing &pricing, const LayerPoint &point);
 
 /// A collective that moves a tied table between the ways in which embedding and
-/// head have it, cut by other dimensions. It rests as the embedding has it.
+/// head have it, sharded along other dimensions. It is stored as the embedding
+/// has it.
 struct TiedMove {
   CollectiveKind kind = CollectiveKind::AllToAll;
   Group group;

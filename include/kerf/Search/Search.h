@@ -42,8 +42,8 @@ struct Pins {
   /// How rows of experts whose number data decides reach them: "gather" (all
   /// ranks get all tokens), "all_to_all" (rows are exchanged) or empty.
   std::string moe;
-  /// How ranks that share a sequence cut it: "zigzag" (causal work is equal) or
-  /// "plain"; empty: equal where it is possible.
+  /// How ranks that share a sequence split it: "zigzag" (causal work is equal)
+  /// or "plain"; empty: equal where it is possible.
   std::string cpOrder;
   /// Layers of each stage (embedding and head aside); empty: searched.
   std::vector<int64_t> stageLayers;
@@ -69,8 +69,8 @@ struct OuterChoice {
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1;
   int64_t defer = kDeferAll; ///< of ZB-H1, less than pp - 1
-  int zero = 0; ///< 0: replicated; 1 optimizer; 2 + gradients; 3 + weights cut
-  int64_t shardGroup = 1; ///< ranks (of dp x cp) over which state is cut
+  int zero = 0; ///< shards 0 nothing, 1 optimizer, 2 + gradients, 3 + weights
+  int64_t shardGroup = 1; ///< ranks (of dp x cp) over which state is sharded
   int64_t ranks() const { return tp * cp * dp * pp; }
   /// Micro-batches that the last stage is late with weight gradients.
   int64_t mostDeferred() const { return pipelining().lateBy(pp - 1); }
@@ -113,8 +113,8 @@ struct StageMemory {
   double weights = 0, masters = 0, gradients = 0, optimizer = 0,
          activations = 0, temporaries = 0, communication = 0, reserved = 0;
   /// Part of `temporaries`: gradients beyond sums that are stored as their
-  /// weights are (ZeRO 2 and 3: cut). They are on their way between ranks, or
-  /// stored as ops make them.
+  /// weights are (ZeRO 2 and 3: sharded). They are on their way between ranks,
+  /// or stored as ops make them.
   double transit = 0;
   double total() const {
     return weights + masters + gradients + optimizer + activations +
@@ -193,7 +193,7 @@ struct Alternative {
 /// that `model` names takes less than `boundSec` on the timeline.
 struct Certificate {
   double space = 0; ///< outer choices; stages and points of layers aside
-  /// Ways in which an outer choice cuts equal layers into chunks, at most.
+  /// Ways in which an outer choice splits equal layers into chunks, at most.
   double splits = 1;
   int64_t nodes = 0; ///< combinations of degrees, micro-batch, order
   int64_t prunedByMemory = 0, prunedByBound = 0, illegal = 0; ///< of the nodes
@@ -215,7 +215,7 @@ struct Infeasible {
   std::vector<std::string> reliefs;
 };
 
-/// Elements of a kind's parameters, uncut, and bytes per element, the mean
+/// Elements of a kind's parameters, unsharded, and bytes per element, the mean
 /// where parameters differ: what bounds know of a layer before its table is
 /// solved. Zero is always legal, but weak.
 struct KindSize {
@@ -284,9 +284,9 @@ struct SearchProblem {
   MeasureLayers measureLasting;
   /// How embedding and head, at points of a plan, have the table that both
   /// read; empty where layouts are not known.
-  std::function<TiedCuts(const OuterChoice &, const LayerPoint &embedding,
-                         const LayerPoint &head)>
-      tiedCuts;
+  std::function<TiedShards(const OuterChoice &, const LayerPoint &embedding,
+                           const LayerPoint &head)>
+      tiedShards;
   /// What is wrong: every violation, with legal values and the nearest fix.
   std::vector<std::string> check() const;
 };
@@ -326,8 +326,8 @@ bool fits(const SearchProblem &problem, const PlanPoint &plan);
 /// One fully pinned plan: stages split as `pins.stageLayers` or evenly,
 /// recompute as pinned; evaluated even if it does not fit (`memory` says so).
 /// What is not pinned: tp, cp, ep, pp, mb 1; dp from m, or all devices; 1f1b;
-/// ZeRO 0, else cut over all data ranks; order tp, cp, dp, pp; recompute: what
-/// each stage needs.
+/// ZeRO 0, else sharded over all data ranks; order tp, cp, dp, pp; recompute:
+/// what each stage needs.
 std::optional<PlanPoint> evaluatePinned(const SearchProblem &problem,
                                         std::vector<std::string> &errors);
 

@@ -1,7 +1,7 @@
 //===- Layout.h - where the parts of values are ---------------------------===//
 //
 // How a plan's assignments of factors to axes decide the layout of every value:
-// which axes cut which dimension, and over which axes a sum is still to be
+// which axes shard which dimension, and over which axes a sum is still to be
 // made. Planner and partitioner share this.
 //
 //===----------------------------------------------------------------------===//
@@ -51,9 +51,10 @@ private:
 /// Where the parts of a value are. Over an axis that is in no list, all ranks
 /// hold the same.
 struct Layout {
-  llvm::SmallVector<AxisList, 4> dims; ///< axes that cut each dimension
-  /// A cut dimension is made of as many equal blocks, each of which is cut: a
-  /// rank has its part of each, one after the other. Empty when all are 1.
+  llvm::SmallVector<AxisList, 4> dims; ///< axes that shard each dimension
+  /// A sharded dimension is made of as many equal blocks, each of which is
+  /// sharded: a rank has its part of each, one after the other. Empty when all
+  /// are 1.
   llvm::SmallVector<int64_t, 4> blocks;
   /// The dimension whose rows lie with owners whom data decides (`FactorMap`):
   /// each part has room for all of them, or, where they were `exchanged`, as
@@ -77,10 +78,10 @@ struct Layout {
     return blocks.empty() ? 1 : blocks[dim];
   }
   void setBlocks(unsigned dim, int64_t count);
-  /// Of a dimension that is not cut any more.
+  /// Of a dimension that is not sharded any more.
   void forgetParts(unsigned dim);
   bool isRagged(unsigned dim) const { return ragged == int(dim); }
-  bool isCutBy(unsigned axis) const;
+  bool isShardedBy(unsigned axis) const;
   bool isPending() const { return !sums.empty() || !maxima.empty(); }
   /// Without sums and maxima to be made.
   Layout reduced() const;
@@ -106,14 +107,14 @@ struct Assignment {
   AxisList pending;
   /// Indices of the op's variants that it uses; ascending.
   llvm::SmallVector<unsigned, 1> variants;
-  /// Blocks of the dimension that the axis `tp` cuts, each of which is cut: no
-  /// contiguous parts.
+  /// Blocks of the dimension that the axis `tp` shards, each of which is
+  /// sharded: no contiguous parts.
   int64_t blocks = 1;
-  /// The factors of the op's maps may be cut, all by the same axes.
+  /// The factors of the op's maps may be split, all by the same axes.
   bool routed = false;
 };
 
-/// The op's assignment; nothing cut where it has none. Fails with an error
+/// The op's assignment; nothing split where it has none. Fails with an error
 /// naming the factor, axis or variant that does not exist.
 mlir::FailureOr<Assignment>
 getAssignment(mlir::Operation *op, const Factors &facts, const PlanAxes &axes);
@@ -121,7 +122,7 @@ void setAssignment(mlir::Operation *op, const Factors &facts,
                    const Assignment &assignment, const PlanAxes &axes);
 
 /// True when parts of the op may sum squares on their own and combine them:
-/// an axis may then cut one factor per operand.
+/// an axis may then split one factor per operand.
 bool sumsSquares(const Factors &facts);
 /// True when the op exchanges rows of a table, or works on rows that were.
 bool exchangesRows(const Factors &facts, const Assignment &assignment);
@@ -134,8 +135,8 @@ struct OpLayouts {
 
 /// The layouts that follow from an assignment, given those in which the
 /// operands arrive. Fails, with a message in `error`, where a factor must not
-/// be cut, the sizes do not divide, a part would be neither a range nor one of
-/// each block, or a pending sum cannot pass.
+/// be split, the sizes do not divide, a part would be neither a range nor one
+/// of each block, or a pending sum cannot pass.
 mlir::FailureOr<OpLayouts> layoutsOf(const Factors &facts,
                                      const Assignment &assignment,
                                      llvm::ArrayRef<Layout> arriving,
@@ -145,15 +146,15 @@ mlir::FailureOr<OpLayouts> layoutsOf(const Factors &facts,
 // Conversions
 //===----------------------------------------------------------------------===//
 
-/// One collective (or local cut) on the way from a layout to another.
+/// One collective (or local slice) on the way from a layout to another.
 struct ConversionStep {
   enum Kind { AllReduce, ReduceScatter, AllGather, AllToAll, SliceOwn };
   Kind kind;
   AxisList axes;
-  int64_t dim = 0;    ///< that is reduced, gathered, cut or split
+  int64_t dim = 0;    ///< that is reduced, gathered, sliced or split
   int64_t concat = 0; ///< AllToAll
   ReduceKind reduce = ReduceKind::Sum;
-  int64_t blocks = 1;       ///< of `dim`, each of which is cut or gathered
+  int64_t blocks = 1;       ///< of `dim`, each of which is sliced or gathered
   int64_t concatBlocks = 1; ///< of `concat`
 };
 
@@ -220,8 +221,8 @@ public:
 };
 
 /// Layouts of the model's values, from its plan and assignments; those that are
-/// missing come from `completion`, and without one nothing more is cut. Fails
-/// with a diagnostic where an assignment is impossible.
+/// missing come from `completion`, and without one nothing more is sharded.
+/// Fails with a diagnostic where an assignment is impossible.
 mlir::FailureOr<PlannedModel> planModel(ModelOp model,
                                         Completion *completion = nullptr);
 

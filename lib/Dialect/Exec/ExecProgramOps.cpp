@@ -121,9 +121,9 @@ LogicalResult CallOp::verify() {
   return success();
 }
 
-/// Checks the cut of a tensor: `input_c1`, `param_c1`.
-static LogicalResult verifyCuts(Operation *op, ArrayAttr cuts, Type global,
-                                Type local) {
+/// Checks the sharding of a tensor: `input_c1`, `param_c1`.
+static LogicalResult verifySharded(Operation *op, ArrayAttr sharded,
+                                   Type global, Type local) {
   auto whole = dyn_cast<RankedTensorType>(global);
   auto part = dyn_cast<RankedTensorType>(local);
   if (!whole || !part || whole.getRank() != part.getRank())
@@ -133,10 +133,10 @@ static LogicalResult verifyCuts(Operation *op, ArrayAttr cuts, Type global,
     auto axes = dyn_cast<ArrayAttr>(dim);
     return axes && llvm::all_of(axes, llvm::IsaPred<StringAttr>);
   };
-  if (static_cast<int64_t>(cuts.size()) != whole.getRank() ||
-      !llvm::all_of(cuts, isAxes))
+  if (static_cast<int64_t>(sharded.size()) != whole.getRank() ||
+      !llvm::all_of(sharded, isAxes))
     return op->emitOpError() << "expected one list of axes per dimension of "
-                             << global << ", found " << cuts;
+                             << global << ", found " << sharded;
   return success();
 }
 
@@ -181,17 +181,18 @@ static LogicalResult verifyGranule(exec::ParamOp param) {
          << granule;
 }
 
-/// Axes along which state is cut in pieces: names, none of the cuts'.
+/// Axes over which state is split into pieces: names, none of which shards a
+/// dimension.
 static LogicalResult verifyPieces(exec::ParamOp param) {
   if (param.getWeightAxes() && param.getWeightAxes() != param.getStateAxes())
     return param.emitOpError("expected 'weights' over the axes of 'state'");
   if (!param.getStateAxes())
     return success();
   for (Attribute axis : param.getStateAxesAttr()) { // param_c4
-    bool isCut = llvm::any_of(
-        param.getCuts().getAsRange<ArrayAttr>(),
+    bool isSharded = llvm::any_of(
+        param.getSharded().getAsRange<ArrayAttr>(),
         [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
-    if (!isa<StringAttr>(axis) || isCut)
+    if (!isa<StringAttr>(axis) || isSharded)
       return param.emitOpError()
              << "expected 'state' over names of axes that split no dimension, "
                 "found "
@@ -201,7 +202,8 @@ static LogicalResult verifyPieces(exec::ParamOp param) {
 }
 
 LogicalResult exec::ParamOp::verify() { // param_c1
-  if (failed(verifyCuts(*this, getCuts(), getGlobalType(), getLocalType())) ||
+  if (failed(verifySharded(*this, getSharded(), getGlobalType(),
+                           getLocalType())) ||
       failed(verifyGranule(*this)) || failed(verifyBlocks(*this)) ||
       failed(verifyPieces(*this)))
     return failure();
@@ -215,7 +217,7 @@ LogicalResult exec::ParamOp::verify() { // param_c1
 }
 
 LogicalResult InputOp::verify() { // input_c1
-  return verifyCuts(*this, getCuts(), getGlobalType(), getLocalType());
+  return verifySharded(*this, getSharded(), getGlobalType(), getLocalType());
 }
 
 LogicalResult ChannelOp::verify() {

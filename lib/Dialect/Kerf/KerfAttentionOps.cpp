@@ -167,7 +167,7 @@ struct AttentionFactors {
 } // namespace
 
 /// Factors of the operands both ops have. Keys must stay whole but for the
-/// variant `ring`, which cuts queries and keys on one axis.
+/// variant `ring`, which splits queries and keys on one axis.
 template <typename Op> static AttentionFactors attentionFactors(Op op) {
   AttentionFactors f;
   llvm::ArrayRef<int64_t> q = typeOf(op.getQ()).getShape();
@@ -255,8 +255,8 @@ Factors AttentionBackwardOp::getFactors() {
   f.facts.operands.push_back(f.result());
   f.facts.results = {f.query(), f.key(), f.value()};
   f.facts.linearOperands = {static_cast<unsigned>(getNumOperands() - 1)}; // dy
-  // Cutting queries or the heads of a group leaves partial dk and dv; cutting
-  // the value channels leaves partial sums in dq and dk.
+  // Splitting queries or the heads of a group leaves partial dk and dv;
+  // splitting the value channels leaves partial sums in dq and dk.
   for (unsigned summed : {f.q, f.r, f.e})
     if (f.facts.factors[summed].kind != FactorKind::Whole)
       f.facts.factors[summed].kind = FactorKind::Sum;

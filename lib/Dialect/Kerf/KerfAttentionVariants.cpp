@@ -1,7 +1,7 @@
-//===- KerfAttentionVariants.cpp - attention over a cut sequence ----------===//
+//===- KerfAttentionVariants.cpp - attention over a sharded sequence ------===//
 //
-// Problem: queries and keys of one sequence lie on several ranks, cut by the
-// same axes. Every query needs all keys (that it sees).
+// Problem: queries and keys of one sequence lie on several ranks, sharded
+// over the same axes. Every query needs all keys (that it sees).
 //
 // Two ways, exact both:
 //
@@ -44,8 +44,8 @@ struct Keys {
   FactorShard shard;
 };
 
-/// An attention whose keys are cut over the ranks of a group.
-template <typename Op> struct CutAttention {
+/// An attention whose keys are sharded over the ranks of a group.
+template <typename Op> struct ShardedAttention {
   CollectiveBuilder &collectives;
   Op op;
   Shards shards;
@@ -62,19 +62,19 @@ template <typename Op> struct CutAttention {
 };
 } // namespace
 
-template <typename Op> bool CutAttention<Op>::isGathered() {
+template <typename Op> bool ShardedAttention<Op>::isGathered() {
   int64_t heads = typeOf(op.getQ()).getDimSize(2);
   int64_t keyHeads = typeOf(op.getK()).getDimSize(2);
   return ranks() * keyHeads <= heads;
 }
 
-template <typename Op> Keys CutAttention<Op>::own() {
+template <typename Op> Keys ShardedAttention<Op>::own() {
   Value segments =
       op.getSegments().empty() ? Value() : Value(op.getSegments()[1]);
   return {op.getK(), op.getV(), segments, shards[factor]};
 }
 
-template <typename Op> Keys CutAttention<Op>::gathered() {
+template <typename Op> Keys ShardedAttention<Op>::gathered() {
   Keys keys = own();
   for (Value *value : {&keys.k, &keys.v, &keys.segments})
     if (*value)
@@ -86,7 +86,7 @@ template <typename Op> Keys CutAttention<Op>::gathered() {
 
 /// In step i the rank at place r has the keys of place r + i, modulo n.
 template <typename Op>
-Keys CutAttention<Op>::ofStep(const Keys &travelling, int64_t step) {
+Keys ShardedAttention<Op>::ofStep(const Keys &travelling, int64_t step) {
   Keys keys = travelling;
   if (step == 0)
     return keys;
@@ -99,7 +99,7 @@ Keys CutAttention<Op>::ofStep(const Keys &travelling, int64_t step) {
   return keys;
 }
 
-template <typename Op> void CutAttention<Op>::rotate(Keys &keys) {
+template <typename Op> void ShardedAttention<Op>::rotate(Keys &keys) {
   for (Value *value : {&keys.k, &keys.v, &keys.segments})
     if (*value)
       *value = collectives.rotate(*value, factor);
@@ -107,7 +107,7 @@ template <typename Op> void CutAttention<Op>::rotate(Keys &keys) {
 
 /// The op on these keys; its results are those of the op's type, but for
 /// gradients of keys.
-template <typename Op> Op CutAttention<Op>::attend(const Keys &keys) {
+template <typename Op> Op ShardedAttention<Op>::attend(const Keys &keys) {
   OpBuilder &builder = collectives.builder();
   auto copy = cast<Op>(builder.clone(*op.getOperation()));
   copy.getKMutable().assign(keys.k);
@@ -161,21 +161,21 @@ static AttentionOp withLogSumExp(OpBuilder &builder, AttentionOp op) {
   return made;
 }
 
-static Values attendInRing(CutAttention<AttentionOp> cut) {
-  PlainBuilder p = cut.plain();
-  Keys travelling = cut.own();
+static Values attendInRing(ShardedAttention<AttentionOp> sharded) {
+  PlainBuilder p = sharded.plain();
+  Keys travelling = sharded.own();
   Attended all;
-  for (int64_t step = 0; step < cut.ranks(); ++step) {
+  for (int64_t step = 0; step < sharded.ranks(); ++step) {
     if (step > 0)
-      cut.rotate(travelling);
-    AttentionOp block =
-        withLogSumExp(p.builder, cut.attend(cut.ofStep(travelling, step)));
+      sharded.rotate(travelling);
+    AttentionOp block = withLogSumExp(
+        p.builder, sharded.attend(sharded.ofStep(travelling, step)));
     Attended own = {p.widen(block.getResult()), block.getLogSumExp()};
     all = step == 0 ? own : merge(p, all, own);
   }
-  Type element = typeOf(cut.op.getResult()).getElementType();
+  Type element = typeOf(sharded.op.getResult()).getElementType();
   Values results = {p.cast(all.y, element)};
-  if (cut.op.getLse())
+  if (sharded.op.getLse())
     results.push_back(all.lse);
   return results;
 }
@@ -183,47 +183,48 @@ static Values attendInRing(CutAttention<AttentionOp> cut) {
 Values AttentionOp::buildVariant(CollectiveBuilder &collectives, Shards shards,
                                  llvm::ArrayRef<unsigned> variants, bool) {
   unsigned keys = getFactors().variants[variants[0]].factors[1];
-  CutAttention<AttentionOp> cut = {collectives, *this, shards, keys};
-  if (!cut.isGathered())
-    return attendInRing(cut);
-  return Values(cut.attend(cut.gathered())->getResults());
+  ShardedAttention<AttentionOp> sharded = {collectives, *this, shards, keys};
+  if (!sharded.isGathered())
+    return attendInRing(sharded);
+  return Values(sharded.attend(sharded.gathered())->getResults());
 }
 
 //===----------------------------------------------------------------------===//
 // Backward
 //===----------------------------------------------------------------------===//
 
-static Values gradientsByGather(CutAttention<AttentionBackwardOp> cut) {
-  Keys keys = cut.gathered();
-  AttentionBackwardOp whole = cut.attend(keys);
+static Values gradientsByGather(ShardedAttention<AttentionBackwardOp> sharded) {
+  Keys keys = sharded.gathered();
+  AttentionBackwardOp whole = sharded.attend(keys);
   whole.getDk().setType(typeOf(keys.k));
   whole.getDv().setType(typeOf(keys.v));
   auto home = [&](Value gradient) {
-    return cut.collectives.scatterSum(gradient, 1, cut.factor);
+    return sharded.collectives.scatterSum(gradient, 1, sharded.factor);
   };
   return {whole.getDq(), home(whole.getDk()), home(whole.getDv())};
 }
 
 /// y and the log-sum-exps are those of all keys, so that each block has its own
 /// part of every gradient.
-static Values gradientsInRing(CutAttention<AttentionBackwardOp> cut) {
-  PlainBuilder p = cut.plain();
-  Keys travelling = cut.own();
+static Values gradientsInRing(ShardedAttention<AttentionBackwardOp> sharded) {
+  PlainBuilder p = sharded.plain();
+  Keys travelling = sharded.own();
   Value dq, dk, dv;
   auto addTo = [&](Value &sum, Value part) {
     sum = sum ? p.add(sum, part) : part;
   };
-  for (int64_t step = 0; step < cut.ranks(); ++step) {
+  for (int64_t step = 0; step < sharded.ranks(); ++step) {
     if (step > 0)
-      cut.rotate(travelling);
-    AttentionBackwardOp block = cut.attend(cut.ofStep(travelling, step));
+      sharded.rotate(travelling);
+    AttentionBackwardOp block =
+        sharded.attend(sharded.ofStep(travelling, step));
     addTo(dq, p.widen(block.getDq()));
     addTo(dk, block.getDk());
     addTo(dv, block.getDv());
-    dk = cut.collectives.rotate(dk, cut.factor);
-    dv = cut.collectives.rotate(dv, cut.factor);
+    dk = sharded.collectives.rotate(dk, sharded.factor);
+    dv = sharded.collectives.rotate(dv, sharded.factor);
   }
-  return {p.cast(dq, typeOf(cut.op.getQ()).getElementType()), dk, dv};
+  return {p.cast(dq, typeOf(sharded.op.getQ()).getElementType()), dk, dv};
 }
 
 Values AttentionBackwardOp::buildVariant(CollectiveBuilder &collectives,
@@ -231,6 +232,8 @@ Values AttentionBackwardOp::buildVariant(CollectiveBuilder &collectives,
                                          llvm::ArrayRef<unsigned> variants,
                                          bool) {
   unsigned keys = getFactors().variants[variants[0]].factors[1];
-  CutAttention<AttentionBackwardOp> cut = {collectives, *this, shards, keys};
-  return cut.isGathered() ? gradientsByGather(cut) : gradientsInRing(cut);
+  ShardedAttention<AttentionBackwardOp> sharded = {collectives, *this, shards,
+                                                   keys};
+  return sharded.isGathered() ? gradientsByGather(sharded)
+                              : gradientsInRing(sharded);
 }

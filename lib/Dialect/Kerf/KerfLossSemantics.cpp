@@ -1,6 +1,6 @@
 //===- KerfLossSemantics.cpp - the loss as plain ops ----------------------===//
 //
-// Rows of logits may be cut by the vocabulary (`split_vocabulary`): the
+// Rows of logits may be split by the vocabulary (`split_vocabulary`): the
 // maximum, the sum of exponentials and the target's logit are then combined
 // over the group, two messages of a number or two per row. Source: Megatron-LM,
 // `vocab_parallel_cross_entropy`.

@@ -166,8 +166,8 @@ LogicalResult LoadBalanceLossOp::verify() {
                       getGroup());
 }
 
-/// `[G n, S, E], [G n, S, k]`: a cut of G sums losses; a cut inside a group
-/// must reduce counts and means, which is the op's own communication.
+/// `[G n, S, E], [G n, S, k]`: a split of G sums losses; a split inside a
+/// group must reduce counts and means, which is the op's own communication.
 static Factors balanceFactors(Operation *op, int64_t group, bool backward) {
   Factors facts(Positions::Ignored);
   Shape logits = typeOf(op->getOperand(0)).getShape();
@@ -466,9 +466,9 @@ struct ExpertFactors {
 };
 } // namespace
 
-/// With a capacity R is `e c`, and cutting experts cuts their rows. Without,
-/// the rows that an expert owns depend on the sizes before it: neither may be
-/// cut, but the map says how rows may be sent to their experts.
+/// With a capacity R is `e c`, and splitting experts splits their rows.
+/// Without, the rows that an expert owns depend on the sizes before it: neither
+/// may be split, but the map says how rows may be sent to their experts.
 static ExpertFactors expertFactors(Shape rows, Shape weight,
                                    std::optional<int64_t> capacity) {
   ExpertFactors f;

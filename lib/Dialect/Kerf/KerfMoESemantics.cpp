@@ -155,11 +155,11 @@ struct GroupTokens {
   int64_t sequences; ///< here
   double tokens;     ///< everywhere
   CollectiveBuilder *collectives = nullptr;
-  llvm::SmallVector<unsigned, 2> cut; ///< factors of tokens that are cut
+  llvm::SmallVector<unsigned, 2> split; ///< factors of tokens that are split
 
   /// The sum of parts `[G,E]` of a group.
   Value sum(Value x) const {
-    for (unsigned factor : cut)
+    for (unsigned factor : split)
       x = collectives->sum(x, factor);
     return x;
   }
@@ -173,20 +173,21 @@ template <typename Op> static GroupTokens tokensOf(Op op) {
   return {group, tokens, nullptr, {}};
 }
 
-/// Sequences and positions of a group, the factors of the variant, may be cut.
+/// Sequences and positions of a group, the factors of the variant, may be
+/// split.
 template <typename Op>
 static GroupTokens tokensOf(Op op, CollectiveBuilder &collectives,
                             llvm::ArrayRef<FactorShard> shards,
                             unsigned variant) {
-  llvm::SmallVector<unsigned, 2> cut =
+  llvm::SmallVector<unsigned, 2> split =
       op.getFactors().variants[variant].factors;
   double tokens = 1;
-  for (unsigned factor : cut)
+  for (unsigned factor : split)
     tokens *= shards[factor].globalSize;
-  int64_t sequences = shards[cut[0]].localSize;
+  int64_t sequences = shards[split[0]].localSize;
   llvm::erase_if(
-      cut, [&](unsigned factor) { return collectives.ranksOf(factor) == 1; });
-  return {sequences, tokens, &collectives, cut};
+      split, [&](unsigned factor) { return collectives.ranksOf(factor) == 1; });
+  return {sequences, tokens, &collectives, split};
 }
 
 /// `E / T f_e`: what multiplies the sum of the probabilities of expert e,

@@ -1,4 +1,4 @@
-//===- KerfMoEVariants.cpp - tables of rows whose experts are cut ---------===//
+//===- KerfMoEVariants.cpp - tables of rows whose experts are sharded -----===//
 //
 // Problem: every rank of a group has some of the experts. It needs the rows of
 // tokens that chose these, and tokens need the rows of all their experts.
@@ -17,8 +17,9 @@
 // The other way, by the variant `all_to_all`: tokens stay where they are, and
 // their rows travel (RowExchange.cpp). Messages have fixed sizes: with room for
 // all rows that is k times the bytes of a gather of tokens, with x times the
-// even share x k / n times (`moe_buffer`). With a capacity, rows that are cut
-// by groups become cut by experts in an all-to-all, where the plan says so.
+// even share x k / n times (`moe_buffer`). With a capacity, rows that are
+// sharded by groups become sharded by experts in an all-to-all, where the plan
+// says so.
 //
 // Example, slots 0..5 of one group, sizes [1, 2, 2, 1], two ranks: rank 1 has
 // experts 2 and 3, which own rows 3..5; slots [4, 0, 5] are [1, -1, 2] there.

@@ -95,7 +95,7 @@ LogicalResult LinearOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
 }
 
 /// Factors of a matmul summed over k. Each part of the sum would add the bias,
-/// so with a bias k is cut only by adding it after the sum.
+/// so with a bias k is split only by adding it after the sum.
 static Factors matmulFactors(Operation *op,
                              llvm::SmallVector<std::string> operands,
                              const std::string &result, Value bias) {

@@ -43,7 +43,7 @@ LogicalResult DequantizeOp::verify() {
   return success();
 }
 
-/// Rows and blocks may be cut; a block may not.
+/// Rows and blocks may be split; a block may not.
 Factors DequantizeOp::getFactors() {
   Factors facts(Positions::Ignored);
   llvm::ArrayRef<int64_t> scales = typeOf(getScales()).getShape();

@@ -187,7 +187,7 @@ LogicalResult ReshapeOp::verify() {
 }
 
 /// Factors of what a reshape could not match: the rest of dimension `at` and
-/// all later dimensions, none of which may be cut.
+/// all later dimensions, none of which may be split.
 static void addUnmatched(Factors &facts, llvm::ArrayRef<int64_t> shape,
                          size_t at, int64_t rest, llvm::StringRef prefix,
                          TensorFactors &dims) {
@@ -309,7 +309,7 @@ static bool isBlock(int64_t large, int64_t small, int64_t offset) {
 
 /// Dimensions of which `from` and `to` have the same size are pointwise. A
 /// window that is one of equal blocks leaves the index within a block free;
-/// other windows must not be cut.
+/// other windows must not be split.
 static Factors windowFactors(Operation *op, llvm::ArrayRef<int64_t> offsets) {
   Factors facts(Positions::Ignored);
   llvm::ArrayRef<int64_t> from = typeOf(op->getOperand(0)).getShape();
@@ -432,19 +432,20 @@ View ConcatOp::getView() { return {ViewKind::Join, {}, {getDim()}}; }
 
 Factors ConcatOp::getFactors() {
   Factors facts(Positions::Ignored);
-  int64_t cut = getDim();
+  int64_t joined = getDim();
   auto result = typeOf(getResult());
   std::string labels = leadingLabels(result.getRank());
   TensorFactors dims;
   for (int64_t d = 0; d < result.getRank(); ++d)
     dims.push_back(
         {facts.add(labels.substr(d, 1), result.getDimSize(d),
-                   d == cut ? FactorKind::Whole : FactorKind::Parallel)});
+                   d == joined ? FactorKind::Whole : FactorKind::Parallel)});
   facts.results.push_back(dims);
   for (auto [i, input] : llvm::enumerate(getInputs())) {
     TensorFactors own = dims;
-    own[cut] = {facts.add(labels.substr(cut, 1) + std::to_string(i),
-                          typeOf(input).getDimSize(cut), FactorKind::Whole)};
+    own[joined] = {facts.add(labels.substr(joined, 1) + std::to_string(i),
+                             typeOf(input).getDimSize(joined),
+                             FactorKind::Whole)};
     facts.operands.push_back(own);
     facts.linearOperands.push_back(i);
   }

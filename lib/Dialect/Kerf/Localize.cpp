@@ -12,8 +12,8 @@ using namespace kerf;
 
 using Shards = llvm::ArrayRef<FactorShard>;
 
-/// True when one of the factors is cut.
-static bool isCut(const TensorFactors &dims, Shards shards) {
+/// True when one of the factors is split.
+static bool isSharded(const TensorFactors &dims, Shards shards) {
   return llvm::any_of(dims, [&](const DimFactors &dim) {
     return llvm::any_of(dim,
                         [&](unsigned f) { return bool(shards[f].offset); });
@@ -21,7 +21,7 @@ static bool isCut(const TensorFactors &dims, Shards shards) {
 }
 
 /// First global index along a dimension: its factors' offsets, major to minor.
-/// Null when none is cut.
+/// Null when none is split.
 static Value offsetOf(PlainBuilder &p, const DimFactors &dim, Shards shards) {
   Value offset;
   int64_t minor = 1; // elements of the factors after the present one
@@ -58,7 +58,7 @@ static void addOffset(PlainBuilder &p, MutableOperandRange operand,
 template <typename Op>
 static void localizeIndices(PlainBuilder &p, Op op, const TensorFactors &dims,
                             Shards shards) {
-  if (!isCut(dims, shards))
+  if (!isSharded(dims, shards))
     return;
   llvm::SmallVector<Value> offsets;
   llvm::SmallVector<int64_t> global;
@@ -158,7 +158,7 @@ void DropoutOp::localize(OpBuilder &builder, Shards shards) {
   localizeIndices(p, *this, getFactors().results[0], shards);
 }
 
-/// A dimension of which the whole is taken stays so; the others are not cut.
+/// A dimension of which the whole is taken stays so; the others are not split.
 /// A window of `from` elements becomes one of `to`: blocks before it shrink
 /// with it.
 static int64_t scaleOffset(int64_t offset, int64_t from, int64_t to) {
@@ -181,7 +181,7 @@ void PadOp::localize(OpBuilder &, Shards) {
   for (size_t d = 0; d < low.size(); ++d) {
     if (low[d] + high[d] == 0 || low[d] + high[d] + from[d] == to[d])
       continue;
-    // Cut within blocks: `to` is some blocks of `from`, padding was in whole
+    // Split within blocks: `to` is some blocks of `from`, padding was in whole
     // ones.
     int64_t block = (low[d] + high[d]) / (to[d] / from[d] - 1);
     low[d] = scaleOffset(low[d], block, from[d]);
@@ -203,7 +203,7 @@ void EmbeddingGradientOp::localize(OpBuilder &builder, Shards shards) {
 
 void RopeOp::localize(OpBuilder &builder, Shards shards) {
   PlainBuilder p{builder, getLoc()};
-  if (!getPositions()) // Positions are cut with x.
+  if (!getPositions()) // Positions are sharded with x.
     addOffset(p, getOffsetMutable(), getFactors().operands[0][1], shards);
 }
 
@@ -227,8 +227,8 @@ static void localizeAttention(OpBuilder &builder, Op op, Shards shards) {
   const TensorFactors &q = facts.operands[0], &k = facts.operands[1];
   bool drops = op.getDropout() && op.getDropout()->convertToDouble() > 0;
   bool readsPositions = op.getCausal() || drops;
-  if ((readsPositions && isCut({q[1], k[1]}, shards)) ||
-      (drops && isCut({q[0], q[2]}, shards)))
+  if ((readsPositions && isSharded({q[1], k[1]}, shards)) ||
+      (drops && isSharded({q[0], q[2]}, shards)))
     localizeIndices(p, op, {q[0], q[2], q[1], k[1]}, shards);
 }
 

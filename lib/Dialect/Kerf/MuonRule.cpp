@@ -62,14 +62,14 @@ struct Orthogonalization {
 };
 } // namespace
 
-/// Sums over ranks are for the dimension that is cut; else G is small.
+/// Sums over ranks are for the dimension that is sharded; else G is small.
 Orthogonalization::Orthogonalization(PlainBuilder &p, UpdateSums &sums,
                                      MuonAttr rule,
                                      llvm::ArrayRef<int64_t> part)
     : p(p), sums(sums), rule(rule) {
   auto own = part.take_back(2), whole = sums.shape().take_back(2);
-  bool isCut = own != whole;
-  onRows = isCut ? own[0] == whole[0] : whole[0] <= whole[1];
+  bool isSharded = own != whole;
+  onRows = isSharded ? own[0] == whole[0] : whole[0] <= whole[1];
   isShort = onRows ? own[1] < own[0] : own[0] < own[1];
   for (size_t i = 2; i < part.size(); ++i)
     stack += char('a' + i - 2);

@@ -11,7 +11,7 @@ namespace kerf {
 class RowExchange {
 public:
   /// Of this rank's choices: `slots` `[B,S,k]` and `sizes` `[G,E]` as
-  /// `kerf.assign_slots` gives them without a capacity. The experts are cut
+  /// `kerf.assign_slots` gives them without a capacity. The experts are split
   /// over the ranks of `factor`; an even share of a group's rows, times the
   /// plan's `moe_buffer`, is `share` rows.
   RowExchange(PlainBuilder p, CollectiveBuilder &collectives, unsigned factor,

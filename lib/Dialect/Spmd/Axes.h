@@ -13,9 +13,10 @@ void printAxes(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                mlir::ArrayAttr axes);
 
 /// `[[dp, micro], []]`.
-mlir::ParseResult parseCut(mlir::OpAsmParser &parser, mlir::ArrayAttr &cut);
-void printCut(mlir::OpAsmPrinter &printer, mlir::Operation *op,
-              mlir::ArrayAttr cut);
+mlir::ParseResult parseSharded(mlir::OpAsmParser &parser,
+                               mlir::ArrayAttr &sharded);
+void printSharded(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                  mlir::ArrayAttr sharded);
 
 /// The mesh of the program around an op, and its micro-batches. An op in no
 /// program has none.

@@ -34,7 +34,7 @@ void kerf::spmd::printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
   printer << ']';
 }
 
-ParseResult kerf::spmd::parseCut(OpAsmParser &parser, ArrayAttr &cut) {
+ParseResult kerf::spmd::parseSharded(OpAsmParser &parser, ArrayAttr &sharded) {
   llvm::SmallVector<Attribute> dims;
   auto parseDim = [&]() -> ParseResult {
     ArrayAttr axes;
@@ -45,13 +45,14 @@ ParseResult kerf::spmd::parseCut(OpAsmParser &parser, ArrayAttr &cut) {
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
     return failure();
-  cut = parser.getBuilder().getArrayAttr(dims);
+  sharded = parser.getBuilder().getArrayAttr(dims);
   return success();
 }
 
-void kerf::spmd::printCut(OpAsmPrinter &printer, Operation *op, ArrayAttr cut) {
+void kerf::spmd::printSharded(OpAsmPrinter &printer, Operation *op,
+                              ArrayAttr sharded) {
   printer << '[';
-  llvm::interleaveComma(cut.getAsRange<ArrayAttr>(), printer,
+  llvm::interleaveComma(sharded.getAsRange<ArrayAttr>(), printer,
                         [&](ArrayAttr axes) { printAxes(printer, op, axes); });
   printer << ']';
 }
@@ -154,31 +155,33 @@ static bool isStatic(Type type) {
   return tensor && tensor.hasStaticShape();
 }
 
-/// The part of a global tensor, by the sizes of the axes that cut it.
+/// The part of a global tensor, by the sizes of the axes over which it is
+/// sharded.
 static RankedTensorType partOf(ProgramOp program, Type globalType,
-                               ArrayAttr cut) {
+                               ArrayAttr sharded) {
   auto global = cast<RankedTensorType>(globalType);
   llvm::SmallVector<int64_t> shape(global.getShape());
-  for (auto [size, axes] : llvm::zip(shape, cut.getAsRange<ArrayAttr>()))
+  for (auto [size, axes] : llvm::zip(shape, sharded.getAsRange<ArrayAttr>()))
     if (int64_t parts = program.getAxesSize(axes))
       size /= parts;
   return withShape(global, shape);
 }
 
-/// Checks a declared cut of a global tensor.
-static LogicalResult verifyCut(Operation *op, Type globalType, ArrayAttr cut,
-                               Type localType, bool allowMicro) {
+/// Checks a declared sharding of a global tensor.
+static LogicalResult verifySharded(Operation *op, Type globalType,
+                                   ArrayAttr sharded, Type localType,
+                                   bool allowMicro) {
   ProgramOp program = programOf(op);
   if (!isStatic(globalType) || !isStatic(localType)) // input_c1
     return op->emitOpError("expected tensors of static shape");
   auto global = cast<RankedTensorType>(globalType);
-  if (static_cast<int64_t>(cut.size()) != global.getRank())
+  if (static_cast<int64_t>(sharded.size()) != global.getRank())
     return op->emitOpError() << "expected one list of axes per dimension of "
-                             << global << ", found " << cut.size();
+                             << global << ", found " << sharded.size();
   llvm::SmallVector<Attribute> all;
   llvm::SmallVector<int64_t> shape;
   for (auto [axes, size] :
-       llvm::zip(cut.getAsRange<ArrayAttr>(), global.getShape())) {
+       llvm::zip(sharded.getAsRange<ArrayAttr>(), global.getShape())) {
     llvm::append_range(all, axes);
     int64_t parts = program.getAxesSize(axes);
     if (parts != 0 && size % parts != 0)
@@ -196,8 +199,8 @@ static LogicalResult verifyCut(Operation *op, Type globalType, ArrayAttr cut,
   return success();
 }
 
-bool InputOp::isCutByMicro() {
-  return llvm::any_of(getCut().getAsRange<ArrayAttr>(), [](ArrayAttr axes) {
+bool InputOp::isSplitByMicro() {
+  return llvm::any_of(getSharded().getAsRange<ArrayAttr>(), [](ArrayAttr axes) {
     return llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
       return axis.getValue() == kMicroAxis;
     });
@@ -206,7 +209,7 @@ bool InputOp::isCutByMicro() {
 
 RankedTensorType InputOp::getStepType() {
   RankedTensorType type = getLocalType();
-  if (!isCutByMicro())
+  if (!isSplitByMicro())
     return type;
   llvm::SmallVector<int64_t> shape(type.getShape());
   shape[0] *= programOf(*this).getMicroBatches();
@@ -214,9 +217,9 @@ RankedTensorType InputOp::getStepType() {
 }
 
 LogicalResult InputOp::verify() {
-  if (failed(verifyCut(*this, getGlobal(), getCut(), getType(), true)))
+  if (failed(verifySharded(*this, getGlobal(), getSharded(), getType(), true)))
     return failure();
-  for (auto [d, axes] : llvm::enumerate(getCut().getAsRange<ArrayAttr>()))
+  for (auto [d, axes] : llvm::enumerate(getSharded().getAsRange<ArrayAttr>()))
     for (auto [i, axis] : llvm::enumerate(axes.getAsRange<StringAttr>()))
       if (axis.getValue() == kMicroAxis &&
           (d != 0 || i + 1 != axes.size())) // input_c2
@@ -232,7 +235,7 @@ LogicalResult InputOp::verify() {
 }
 
 RankedTensorType spmd::ParamOp::getShardType() {
-  return partOf(programOf(*this), getGlobal(), getCut());
+  return partOf(programOf(*this), getGlobal(), getSharded());
 }
 
 llvm::SmallVector<StateTensor> spmd::ParamOp::getStates() {
@@ -255,7 +258,8 @@ RankedTensorType spmd::ParamOp::getStateType() {
   return getStateAxes() ? withShape(shard, {getPieceSize()}) : shard;
 }
 
-/// Axes along which state is cut in pieces: of the mesh, none of the cut's.
+/// Axes over which state is split into pieces: of the mesh, none of which
+/// shards a dimension.
 static LogicalResult verifyPieces(spmd::ParamOp param) {
   if (param.getWeightAxes() &&
       param.getWeightAxes() != param.getStateAxes()) // param_c4
@@ -265,10 +269,10 @@ static LogicalResult verifyPieces(spmd::ParamOp param) {
   ArrayAttr axes = *param.getStateAxes();
   if (failed(verifyAxes(param, programOf(param), axes, /*allowMicro=*/false)))
     return failure();
-  for (auto list : param.getCut().getAsRange<ArrayAttr>())
+  for (auto list : param.getSharded().getAsRange<ArrayAttr>())
     for (Attribute axis : list)
       if (llvm::is_contained(axes, axis))
-        return param.emitOpError() << "rests in pieces over " << axis
+        return param.emitOpError() << "is stored in pieces over " << axis
                                    << ", which splits a dimension already";
   return success();
 }
@@ -322,8 +326,8 @@ static LogicalResult verifyRule(spmd::ParamOp param) {
 LogicalResult spmd::ParamOp::verify() {
   bool whole = isStatic(getGlobal()) && isStatic(getType());
   auto rests = getWeightAxes() && whole ? getShardType() : getType();
-  if (failed(verifyCut(*this, getGlobal(), getCut(), rests, // param_c1
-                       /*allowMicro=*/false)) ||
+  if (failed(verifySharded(*this, getGlobal(), getSharded(), rests, // param_c1
+                           /*allowMicro=*/false)) ||
       failed(verifyPieces(*this)) || failed(verifyBlocks(*this)) ||
       (whole && (failed(verifyGranule(*this)) || // param_c6
                  failed(verifyRule(*this)))))    // param_c7

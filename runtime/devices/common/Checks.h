@@ -14,7 +14,7 @@
 
 namespace kerf::device {
 
-/// Writes a message as printf does, cut to fit; null buffers are fine.
+/// Writes a message as printf does, truncated to fit; null buffers are fine.
 [[gnu::format(printf, 3, 4)]] void say(char *error, size_t bytes,
                                        const char *format, ...);
 

@@ -2,7 +2,7 @@
 //
 // Blocks of queries times blocks of keys, never all scores at once (Dao et al.
 // 2022, "FlashAttention"). Blocks that the mask hides are skipped, blocks that
-// it cuts are computed in the part that shows.
+// it hides in part are computed in the part that shows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -83,7 +83,7 @@ bool readAttention(Request &request, bool backward, AttentionShape &shape);
 View headView(const AttentionShape &shape, const void *data,
               const HeadStrides &strides, int64_t b, int64_t from, int64_t h);
 
-/// Cuts memory into parts.
+/// Divides memory into parts.
 class Carver {
 public:
   explicit Carver(void *memory) : at(static_cast<char *>(memory)) {}

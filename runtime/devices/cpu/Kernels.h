@@ -11,7 +11,7 @@
 //    [16][16][2], zero-filled to whole panels and k to whole L.
 // So pairs lie as f32 do: the loops are the same but for what they add.
 // An element of the matmul is summed in the order of k, whatever its place in
-// a tile: its bits do not depend on how rows and columns are cut.
+// a tile: its bits do not depend on how rows and columns are split.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +65,7 @@ struct Engine {
   int64_t paddedDepth(int64_t k) const {
     return (k + lanes - 1) / lanes * lanes;
   }
-  /// Height of the strips that m rows are cut into: as equal as they can be.
+  /// Height of the strips that m rows are split into: as equal as they can be.
   int64_t stripRows(int64_t m) const {
     if (wholeStrips)
       return strip;

@@ -1,6 +1,6 @@
 //===- TiledMatmul.h - matmuls by tiles -----------------------------------===//
 //
-// c[m,n] = a[m,k] b[k,n], cut as kerf_cpu_plan_matmul says: a slice of b is
+// c[m,n] = a[m,k] b[k,n], split as kerf_cpu_plan_matmul says: a slice of b is
 // packed by all workers, then tiles of c are handed out; a tile packs its rows
 // of a into a buffer that stays in the cache of its processor. Neither order
 // nor number of workers changes a sum.

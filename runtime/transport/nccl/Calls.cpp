@@ -87,7 +87,7 @@ struct Item {
   uint32_t begin, end;
 };
 
-/// A list cut into streams.
+/// A list split into streams.
 struct Streams {
   std::vector<std::vector<Item>> items; ///< by stream, in order
   std::vector<uint32_t> drains;         ///< calls that are a Drain
@@ -96,7 +96,7 @@ struct Streams {
 };
 } // namespace
 
-static Status cut(const std::vector<Call> &list, Streams &streams) {
+static Status splitByStream(const std::vector<Call> &list, Streams &streams) {
   for (uint32_t n = 0; n < list.size();) {
     const Call &call = list[n];
     uint32_t end = n + 1;
@@ -285,14 +285,14 @@ Status Run::begin(uint32_t rank, uint32_t stream, const Item &item) {
 
 /// Does the host go on behind the Drain that it is at?
 bool Run::passDrain(uint32_t rank) {
-  const Streams &cut = streams[job.ranks[rank].list];
+  const Streams &list = streams[job.ranks[rank].list];
   RankState &state = ranks[rank];
-  if (state.drain == cut.drains.size())
+  if (state.drain == list.drains.size())
     return false;
-  uint32_t at = cut.drains[state.drain];
+  uint32_t at = list.drains[state.drain];
   uint32_t stream = callOf(rank, at).stream;
-  if (stream < cut.items.size()) {
-    const auto &items = cut.items[stream];
+  if (stream < list.items.size()) {
+    const auto &items = list.items[stream];
     uint32_t item = state.heads[stream].item;
     if (item < items.size() && items[item].begin < at)
       return false;
@@ -303,20 +303,20 @@ bool Run::passDrain(uint32_t rank) {
 
 /// Takes a stream as far as it goes.
 Status Run::advanceStream(uint32_t rank, uint32_t stream, bool &moved) {
-  const Streams &cut = streams[job.ranks[rank].list];
+  const Streams &list = streams[job.ranks[rank].list];
   RankState &state = ranks[rank];
   Head &head = state.heads[stream];
-  const auto &items = cut.items[stream];
+  const auto &items = list.items[stream];
   uint32_t enqueued =
-      state.drain < cut.drains.size() ? cut.drains[state.drain] : UINT32_MAX;
+      state.drain < list.drains.size() ? list.drains[state.drain] : UINT32_MAX;
   for (; head.item < items.size(); moved = true) {
     const Item &item = items[head.item];
     const Call &call = callOf(rank, item.begin);
     if (item.begin > enqueued)
       return {};
     if (call.kind == CallKind::Wait) {
-      auto event = cut.events.find(call.count);
-      if (event != cut.events.end() &&
+      auto event = list.events.find(call.count);
+      if (event != list.events.end() &&
           state.heads[event->second.first].item < event->second.second)
         return {};
     } else if (isNccl(call.kind)) {
@@ -388,7 +388,8 @@ Status Run::describeHang() const {
 Status Run::run() {
   streams.resize(job.lists.size());
   for (size_t n = 0; n < job.lists.size(); ++n)
-    if (Status status = cut(job.lists[n], streams[n]); status.failed())
+    if (Status status = splitByStream(job.lists[n], streams[n]);
+        status.failed())
       return status;
   comms.resize(job.members.size());
   ranks.resize(job.ranks.size());

@@ -74,10 +74,10 @@ struct Ends {
 };
 
 /// How the parts of members lie in an all_to_all's source and destination.
-struct Cuts {
+struct MemberRows {
   Rows given, taken;
 
-  Cuts(const Exchange &exchange, uint64_t members) {
+  MemberRows(const Exchange &exchange, uint64_t members) {
     uint64_t inner = exchange.inner * kerf_dtype_bytes(exchange.dtype);
     // Where members stand outside the middle, rows are long.
     Rows apart{exchange.middle * inner, members * exchange.middle * inner,
@@ -182,8 +182,8 @@ Status NcclCommunicator::reduceScatter(const Exchange &exchange) {
 Status NcclCommunicator::allToAll(const Exchange &exchange) {
   Ends ends(exchange);
   uint64_t n = count;
-  const Cuts cuts(exchange, n);
-  const Rows &given = cuts.given, &taken = cuts.taken;
+  const MemberRows rows(exchange, n);
+  const Rows &given = rows.given, &taken = rows.taken;
   const char *out = ends.source;
   char *in = ends.destination, *memory = nullptr;
   uint64_t needed = scratchBytes(exchange);
@@ -256,7 +256,7 @@ uint64_t NcclCommunicator::scratchBytes(const Exchange &exchange) const {
                                : count * exchange.outer * exchange.inner *
                                      kerf_dtype_bytes(exchange.dtype);
   case KERF_OP_ALL_TO_ALL:
-    return Cuts(exchange, count).scratchBytes(count);
+    return MemberRows(exchange, count).scratchBytes(count);
   default:
     return 0;
   }

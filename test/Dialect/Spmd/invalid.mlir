@@ -644,7 +644,7 @@ spmd.program @param_c4 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 // -----
 
 spmd.program @param_c4_cut over <dp = 2, tp = 2> micro_batches 2 slots 1 {
-  // expected-error @below {{rests in pieces over "tp", which splits a dimension already}}
+  // expected-error @below {{is stored in pieces over "tp", which splits a dimension already}}
   spmd.param "w" global tensor<4xf32> sharded [[tp]] state over [tp] init <ones> : tensor<2xf32>
 }
 

@@ -87,7 +87,7 @@ static kerf_layout layoutOf(uint32_t dtype, std::vector<int64_t> shape) {
   layout.dtype = dtype;
   for (size_t i = 0; i < shape.size(); ++i)
     layout.global[i] = layout.local[i] = shape[i];
-  std::memset(layout.cuts, 0xff, sizeof layout.cuts);
+  std::memset(layout.axes, 0xff, sizeof layout.axes);
   return layout;
 }
 

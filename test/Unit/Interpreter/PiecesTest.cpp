@@ -176,7 +176,7 @@ TEST_F(PiecesTest, LayersInPieces) {
     })"));
 }
 
-// The weight rests in pieces too: it is gathered where it is read, and no
+// The weight is stored in pieces too: it is gathered where it is read, and no
 // gather follows the update. The gradient of sum(w * w) / 2 is w, here on each
 // rank a half of it.
 TEST_F(PiecesTest, WeightsInPieces) {

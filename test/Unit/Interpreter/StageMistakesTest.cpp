@@ -143,6 +143,7 @@ TEST_F(StageMistakesTest, ParameterOverStages) {
       stagesOf("", "",
                "spmd.param \"w\" global tensor<4xf32> sharded [[pp]] init "
                "<ones> : tensor<2xf32>\n"));
-  EXPECT_EQ(message, "'spmd.param' op \"w\" rests over 'pp', whose ranks run "
-                     "other programs\n");
+  EXPECT_EQ(message,
+            "'spmd.param' op \"w\" is stored over 'pp', whose ranks run "
+            "other programs\n");
 }

@@ -378,7 +378,7 @@ TEST(Explain, CopiesInANeighboursMemory) {
 // Cuts of single ops in the field's words.
 TEST(Explain, WordsOfCuts) {
   auto words = [](const LayerOp &op, int factor, int variant = -1) {
-    return wordsFor(op, makeOption(factor, -1, variant), /*cutsWords=*/false);
+    return wordsFor(op, makeOption(factor, -1, variant), /*shardsWords=*/false);
   };
   LayerOp up = makeLinear("up", 2048, 512, 1), norm = makeNorm("norm"),
           attention = makeAttention(1), head = makeLinear("h", 32000, 512, 1);
@@ -388,7 +388,7 @@ TEST(Explain, WordsOfCuts) {
   EXPECT_EQ(words(up, 0), "by batch");
   EXPECT_EQ(words(up, -1), "replicated");
   EXPECT_EQ(words(norm, 1), "sequence-parallel");
-  EXPECT_EQ(wordsFor(head, makeOption(3), /*cutsWords=*/true),
+  EXPECT_EQ(wordsFor(head, makeOption(3), /*shardsWords=*/true),
             "vocabulary-parallel");
   EXPECT_EQ(words(attention, 1), "by heads");
   EXPECT_EQ(words(attention, 3), "context-parallel, keys and values gathered");
@@ -430,7 +430,7 @@ TEST(Explain, SplitInTheBackwardPass) {
             "replicated, split in the backward pass");
 }
 
-// Where state rests: levels of ZeRO, whole and in groups.
+// Where state is stored: levels of ZeRO, whole and in groups.
 TEST(Explain, StateInWords) {
   Example example;
   auto state = [&](int64_t dp, int zero, int64_t group) {

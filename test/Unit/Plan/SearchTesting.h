@@ -17,7 +17,7 @@
 
 namespace kerf::search_testing {
 
-/// A kind of layer by a few numbers, per sequence and uncut.
+/// A kind of layer by a few numbers, per sequence and unsharded.
 struct SyntheticKind {
   double forwardSec = 0;   ///< on one device; backward takes twice that
   double messageBytes = 0; ///< reduced on each inner axis, forward and backward

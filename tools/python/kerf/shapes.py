@@ -151,7 +151,7 @@ def pad(c, x, widths, *rest, value=0, mode="constant"):
     low, high = [0] * x.rank, [0] * x.rank
     for i in range(len(widths) // 2):
         low[-1 - i], high[-1 - i] = widths[2 * i], widths[2 * i + 1]
-    for d in range(x.rank):  # negative ones cut
+    for d in range(x.rank):  # negative ones slice
         start, end = max(-low[d], 0), x.shape[d] - max(-high[d], 0)
         x = c.w.slice(x, d, start, end - start)
     low, high = ([max(n, 0) for n in widths] for widths in (low, high))

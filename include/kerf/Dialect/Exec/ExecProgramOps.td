@@ -75,14 +75,14 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
     ```
   }];
   let arguments = (ins StrAttr:$name, Kerf_I64Attr:$start, Kerf_I64Attr:$end, TypeAttr:$global_type,
-    TypeAttr:$local_type, ArrayAttr:$cuts, OptionalAttr<DenseI64ArrayAttr>:$blocks,
+    TypeAttr:$local_type, ArrayAttr:$sharded, OptionalAttr<DenseI64ArrayAttr>:$blocks,
     OptionalAttr<ArrayAttr>:$state_axes, OptionalAttr<ArrayAttr>:$weight_axes,
     OptionalAttr<Kerf_I64Attr>:$granule,
     Kerf_InitAttr:$init, UnitAttr:$frozen, Kerf_I64Attr:$offset, Kerf_I64Attr:$stride, OptionalAttr<TypeAttr>:$master_type,
     OptionalAttr<Kerf_I64Attr>:$master_offset, OptionalAttr<Kerf_I64Attr>:$master_stride,
     OptionalAttr<ArrayAttr>:$states);
   let assemblyFormat = [{
-    $name `[` $start `to` $end `]` $global_type `local` $local_type `sharded` $cuts
+    $name `[` $start `to` $end `]` $global_type `local` $local_type `sharded` $sharded
     (`blocks` $blocks^)? (`state` `over` $state_axes^)?
     (`weights` `over` $weight_axes^)? (`granule` $granule^)?
     `init` $init (`frozen` $frozen^)? `at` $offset `by` $stride
@@ -111,9 +111,9 @@ def Exec_InputOp : Exec_Op<"input", [HasParent<"ProgramOp">]> {
     ```
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$role, TypeAttr:$global_type, TypeAttr:$local_type,
-    ArrayAttr:$cuts, Kerf_I64Attr:$offset, OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
+    ArrayAttr:$sharded, Kerf_I64Attr:$offset, OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let assemblyFormat = [{
-    $name `role` $role $global_type `local` $local_type `sharded` $cuts `at` $offset
+    $name `role` $role $global_type `local` $local_type `sharded` $sharded `at` $offset
     (`zigzag` $zigzag^)? attr-dict
   }];
   let hasVerifier = 1;

@@ -18,7 +18,7 @@ struct KernelLaunch {
   std::vector<int64_t> values;
 };
 
-/// What one kernel was cut into, in order of execution.
+/// What one kernel was split into, in order of execution.
 struct SplitKernel {
   std::vector<KernelLaunch> launches;
   std::vector<mlir::RankedTensorType> temporaries;
@@ -37,7 +37,7 @@ struct SplitOptions {
   bool forGpu = false; ///< more and smaller pieces
 };
 
-/// Cuts a kernel into kernels of one launch each and erases it; new kernels
+/// Splits a kernel into kernels of one launch each and erases it; new kernels
 /// stand in its place, named `<name>.<n>`. A kernel that needs one launch stays
 /// as it is and is the only launch. Pairs of `inplace` stay with the launch
 /// that makes the result, where the argument is read by no other launch after

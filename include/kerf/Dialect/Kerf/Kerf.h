@@ -73,7 +73,7 @@ inline constexpr llvm::StringLiteral kPlanAttrName = "plan";
 inline constexpr llvm::StringLiteral kAssignAttrName = "kerf.assign";
 /// The pseudo axis of the micro-batches.
 inline constexpr llvm::StringLiteral kMicroAxis = "micro";
-/// The axis of a mesh that cuts what is made of blocks.
+/// The axis of a mesh over which what is made of blocks is sharded.
 inline constexpr llvm::StringLiteral kTensorAxis = "tp";
 /// The axis of a mesh whose ranks hold different layers.
 inline constexpr llvm::StringLiteral kPipelineAxis = "pp";

@@ -9,7 +9,7 @@ namespace kerf {
 
 /// Carries out the variant `bias_after_sum` of an op: the matmul without its
 /// bias, then the addition of the bias. Returns the matmul, whose summed
-/// factor may be cut; null where the op has no bias. The op is erased.
+/// factor may be split; null where the op has no bias. The op is erased.
 mlir::Operation *splitBias(mlir::Operation *op);
 
 /// Undoes `splitBias`: gives a matmul the bias that is added to its sum, with

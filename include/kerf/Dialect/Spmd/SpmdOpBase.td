@@ -18,7 +18,7 @@ class Spmd_ProgramPart<string mnemonic, list<Trait> traits = []>
 /// Names of axes, `[dp, micro]`.
 def Spmd_Axes : TypedArrayAttrBase<StrAttr, "names of axes">;
 /// One list of axes per dimension, `[[dp, micro], []]`.
-def Spmd_Cut : TypedArrayAttrBase<TypedArrayAttrBase<StrAttr, "names of axes">,
+def Spmd_Sharded : TypedArrayAttrBase<TypedArrayAttrBase<StrAttr, "names of axes">,
     "names of axes per dimension">;
 
 /// Communication among the ranks that differ in `axes` alone. All of them

@@ -89,10 +89,10 @@ def Spmd_InputOp : Spmd_ProgramPart<"input", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DefaultValuedAttr<StrAttr, "\"\"">:$role,
-    TypeAttr:$global, Spmd_Cut:$cut, OptionalAttr<Kerf_I64Attr>:$vocabulary, TypeAttr:$type,
+    TypeAttr:$global, Spmd_Sharded:$sharded, OptionalAttr<Kerf_I64Attr>:$vocabulary, TypeAttr:$type,
     OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let assemblyFormat = [{
-    $sym_name (`role` $role^)? `global` $global `sharded` custom<Cut>($cut)
+    $sym_name (`role` $role^)? `global` $global `sharded` custom<Sharded>($sharded)
     (`vocabulary` $vocabulary^)? (`zigzag` $zigzag^)? attr-dict `:` $type
   }];
   let hasVerifier = 1;
@@ -102,12 +102,12 @@ def Spmd_InputOp : Spmd_ProgramPart<"input", [Symbol]> {
     }
     /// The type of all micro-batches of a rank together, one after the other.
     ::mlir::RankedTensorType getStepType();
-    bool isCutByMicro();
+    bool isSplitByMicro();
   }];
 }
 
 def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
-  let summary = "Declare a parameter and where it rests";
+  let summary = "Declare a parameter and where it is stored";
   let description = [{
     The shard that a rank holds, and the rule that updates it: the master and the
     optimizer state are split as the parameter. With `[start to end]` the pattern
@@ -141,20 +141,20 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     ```
   }];
   let arguments = (ins StrAttr:$name, OptionalAttr<Kerf_I64Attr>:$start,
-    OptionalAttr<Kerf_I64Attr>:$end, TypeAttr:$global, Spmd_Cut:$cut,
+    OptionalAttr<Kerf_I64Attr>:$end, TypeAttr:$global, Spmd_Sharded:$sharded,
     OptionalAttr<DenseI64ArrayAttr>:$blocks, OptionalAttr<Spmd_Axes>:$state_axes,
     OptionalAttr<Spmd_Axes>:$weight_axes, Kerf_InitAttr:$init,
     UnitAttr:$frozen, OptionalAttr<TypeAttr>:$master,
     OptionalAttr<Kerf_OptimizerRule>:$rule, TypeAttr:$type);
   let assemblyFormat = [{
-    $name (`[` $start^ `to` $end `]`)? `global` $global `sharded` custom<Cut>($cut)
+    $name (`[` $start^ `to` $end `]`)? `global` $global `sharded` custom<Sharded>($sharded)
     (`blocks` $blocks^)? (`state` `over` custom<Axes>($state_axes)^)?
     (`weights` `over` custom<Axes>($weight_axes)^)? (`rule` $rule^)? `init` $init (`frozen` $frozen^)? (`master` $master^)?
     attr-dict `:` $type
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// As it rests: a piece with `weights`.
+    /// As it is stored: a piece with `weights`.
     ::mlir::RankedTensorType getLocalType() {
       return ::llvm::cast<::mlir::RankedTensorType>(getType());
     }

@@ -392,7 +392,7 @@ def Spmd_StopIfOp : Spmd_Op<"stop_if", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Spmd_GatherParamOp : Spmd_Op<"gather_param", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Put the updated pieces of a parameter together";
   let description = [{
-    After the updates of a parameter whose state rests in pieces and whose weights
+    After the updates of a parameter whose state is stored in pieces and whose weights
     do not: every rank of `state over` gets the pieces of all.
 
     Life: made by `kerf-partition` after the `kerf.update` of such a parameter.

@@ -1,7 +1,7 @@
 //===- ContextPieces.cpp - causal attention of a part of a sequence -------===//
 //
 // A library attends rows that lie one after the other. What a context rank's
-// queries see is cut into such runs, which are known when the file is loaded:
+// queries see is split into such runs, known when the file is loaded:
 //
 // - A contiguous part of queries over all keys sees those up to its own end.
 // - In the zigzag order over n ranks rank r has chunks r and 2n-1-r. Over all

@@ -101,8 +101,8 @@ struct Fusing {
 private:
   bool sharesSegments() const;
   void measureWorkspace();
-  void cut();
-  void cutRows();
+  void split();
+  void splitRows();
   int64_t alignmentOfRows() const;
 };
 } // namespace
@@ -166,7 +166,7 @@ void Fusing::measureWorkspace() {
 /// Parts of whole batch rows: as many as have room for sums of dq and, where
 /// heads share keys, their own gradients of these. Where none has, the order
 /// stays fixed.
-void Fusing::cutRows() {
+void Fusing::splitRows() {
   constexpr int64_t align = KERF_CUDA_ATTENTION_ALIGN;
   const AttentionShape &shape = view.shape;
   int64_t sum = 4 * shape.h * shape.sq * shape.d, row = sum;
@@ -184,12 +184,12 @@ void Fusing::cutRows() {
 }
 
 /// Makes the shape that of a part.
-void Fusing::cut() {
+void Fusing::split() {
   const AttentionShape &shape = view.shape;
   if (!part.backward)
     return;
   if (part.anyOrder)
-    cutRows();
+    splitRows();
   if (part.anyOrder)
     return;
   kerf_cuda_attention_part size =
@@ -234,7 +234,7 @@ std::string Fusing::check() {
   if (!why.empty())
     return why;
   measureWorkspace();
-  cut();
+  split();
   if (part.backward && !part.anyOrder &&
       kerf_cuda_attention_parts(attrs.data(), workspaceBytes).bytes == 0)
     return "gradients of the scores of one key head alone are more than the "

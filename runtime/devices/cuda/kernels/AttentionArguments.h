@@ -49,7 +49,7 @@ constexpr int deltaRows = 32;
 /// the forward pass.
 constexpr int mmaThreads = 128, mmaQueries = 128;
 
-/// How kernels on tensor cores cut heads of up to `depth` channels. Chosen so
+/// How kernels on tensor cores split heads of up to `depth` channels. Chosen so
 /// that everything stays in registers, and two blocks share a processor.
 struct MmaPlan {
   int depth, width; ///< channels in shared memory; of a block's results

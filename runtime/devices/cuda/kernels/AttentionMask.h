@@ -2,7 +2,7 @@
 //
 // A row of a rank has a position in the whole sequence: its number plus the
 // rank's offset, mapped by kerf_zigzag where rows lie in that order. Tiles that
-// the mask hides are skipped, tiles that it does not cut are not looked into.
+// the mask hides are skipped, tiles that it shows whole are not looked into.
 //
 //===----------------------------------------------------------------------===//
 

@@ -2,7 +2,7 @@
 //
 // How many rows an expert has is known on the device only. One block per group
 // checks the sizes and writes, for the kernels that multiply, the first row of
-// each expert or the tiles that the rows are cut into. Sizes that do not fit
+// each expert or the tiles that the rows are split into. Sizes that do not fit
 // are reported, and the group is left out.
 //
 //===----------------------------------------------------------------------===//

@@ -170,7 +170,7 @@ static int64_t runCase(const Gpu &gpu, std::mt19937 &random, const Case &c,
 }
 
 /// Long sums of rows by own kernels, whatever cuBLASLt offers
-/// (KERF_CUDA_OWN_BGRAD): cut into parts of 64 rows or more, which lie in the
+/// (KERF_CUDA_OWN_BGRAD): split into parts of 64 rows or more, which lie in the
 /// workspace first, where it has room and rows are whole 16 bytes. A real
 /// cuBLASLt may write there, too.
 static void testRowParts(std::mt19937 &random) {

@@ -8,7 +8,7 @@
 |*
 |* Functions that can fail return kerf_device_status and, unless it is
 |* KERF_DEVICE_OK, write a message (lower case, no full stop, NUL-terminated,
-|* cut to fit) into `error`, which may be null when `error_bytes` is 0.
+|* truncated to fit) into `error`, which may be null when `error_bytes` is 0.
 |*
 |* A device is used by one thread at a time, but for `await_copies`. It has no
 |* hidden threads but its pool, which lives from `create` to `destroy`.

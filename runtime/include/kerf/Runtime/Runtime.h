@@ -64,7 +64,7 @@ typedef enum {
 
 typedef struct {
   kerf_status status;
-  char message[KERF_MESSAGE_BYTES]; /* NUL-terminated, cut to fit */
+  char message[KERF_MESSAGE_BYTES]; /* NUL-terminated, truncated to fit */
 } kerf_error;
 
 /* Exit status of a program that ends with `status`: 0; 1 when the same run

@@ -8,7 +8,7 @@
 |* ends the process through this border, and nothing waits but `connect`.
 |*
 |* Functions that return kerf_wire_status write a message (lower case, no full
-|* stop, NUL-terminated, cut to fit) into `error` unless they return
+|* stop, NUL-terminated, truncated to fit) into `error` unless they return
 |* KERF_WIRE_OK. A wire is used by one thread.
 |*
 \*===----------------------------------------------------------------------===*/

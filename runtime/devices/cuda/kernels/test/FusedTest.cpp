@@ -118,8 +118,8 @@ static void testParts(const Gpu &gpu) {
   }
 }
 
-/// Gradients of the benchmark's models have room for cuDNN, and the device cuts
-/// them by that room as the compiler did.
+/// Gradients of the benchmark's models have room for cuDNN, and the device
+/// splits them by that room as the compiler did.
 static void testModelParts() {
   struct {
     const char *model;
@@ -134,13 +134,13 @@ static void testModelParts() {
         caseOf({KERF_BF16, m.b, m.h, m.g, m.s, m.s, m.d, m.d, true});
     std::vector<int64_t> attrs = c.attributes();
     auto planned = kerf_cuda_attention_planned(attrs.data());
-    auto cut = kerf_cuda_attention_parts(
+    auto parts = kerf_cuda_attention_parts(
         attrs.data(), kerf_cuda_attention_backward_workspace(attrs.data()) -
                           kerf_cuda_attention_delta(attrs.data()) -
                           KERF_CUDA_ATTENTION_ALIGN);
     if (planned.rows != m.rows || planned.groups != m.groups ||
         planned.bytes > KERF_CUDA_ATTENTION_MOST_BYTES ||
-        cut.rows != planned.rows || cut.groups != planned.groups)
+        parts.rows != planned.rows || parts.groups != planned.groups)
       failed("%s: parts of %lld rows and %lld key heads in %lld bytes", m.model,
              (long long)planned.rows, (long long)planned.groups,
              (long long)planned.bytes);
@@ -214,7 +214,7 @@ static void testShares(const Gpu &gpu) {
   }
 }
 
-/// What ranks of a cut sequence see, all of it by cuDNN.
+/// What ranks of a sharded sequence see, all of it by cuDNN.
 static void testContext(const Gpu &gpu) {
   const Fused grouped = {KERF_BF16, 2, 4, 2, 72, 0, 64, 64};
   const Fused uneven = {KERF_F16, 1, 2, 2, 120, 0, 80, 24};
@@ -248,7 +248,7 @@ static void testContext(const Gpu &gpu) {
       }
 }
 
-/// Pieces that a part is not cut into, or that are known too late.
+/// Pieces that a part is not split into, or that are known too late.
 static void testContextOthers(const Gpu &gpu) {
   auto expect = [&](AttentionCase c, const std::string &why) {
     expectBoth(run(gpu, c), c, "attention not by cuDNN: " + why);

@@ -35,7 +35,7 @@ struct Batch {
   int64_t validTargets() const;
 };
 
-/// A part of a token file, cut into samples.
+/// A part of a token file, split into samples.
 class SampleRange {
 public:
   /// Tokens [begin, end) of `file`, which must outlive this. Documents end with

@@ -1,6 +1,6 @@
 //===- Feeder.h - batches ahead of the steps --------------------*- C++ -*-===//
 //
-// Reading tokens and cutting them into rows takes a rank no time of a step:
+// Reading tokens and splitting them into rows takes a rank no time of a step:
 // the next batch is made by a thread while the step runs. Of a batch a rank
 // makes only the rows that it has a part of; the others of its tensors are
 // whatever they were.

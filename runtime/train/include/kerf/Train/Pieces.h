@@ -4,7 +4,7 @@
 // parts of them, several often the same one. Each element is saved once: of the
 // ranks that have a part, each saves a share of it (whole rows), and of small
 // parts one saves all, another one for each tensor. What a rank saves of a
-// tensor is cut into boxes of the global tensor: its pieces.
+// tensor is split into boxes of the global tensor: its pieces.
 //
 // Example: a weight [8 x 4] whose columns two tensor ranks share, on two data
 // ranks each. Rank (tp 0, dp 0) saves [0:4,0:2], (tp 0, dp 1) saves [4:8,0:2].

@@ -1,7 +1,7 @@
 //===- Schedule.h - the learning rate over steps ----------------*- C++ -*-===//
 //
 // Step t counts from 1. With peak P, minimum M, w warm-up steps, d the step at
-// which decay ends, and x = (t - w) / (d - w) cut to [0, 1]:
+// which decay ends, and x = (t - w) / (d - w) clamped to [0, 1]:
 //
 //   t <= w     P t / w
 //   constant   P
