@@ -3,6 +3,7 @@
 #include "CommandBuilder.h"
 
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "kerf/Dialect/Kerf/Stacks.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -319,13 +320,6 @@ PlannedOperand CommandBuilder::weightOf(UpdateOp update,
       {count, ranks, denseBytes(type) / count})
       .operands = {at(storage, whole, KERF_READ), written, placeIn(axes)};
   return piece;
-}
-
-/// True where layers are updated one after the other: what lies between
-/// matmuls is as large as a parameter.
-static bool goesByLayer(UpdateOp update) {
-  auto rule = cast<OptimizerRuleInterface>(update.getRule());
-  return update.getStart() && rule.getGramSteps() > 0;
 }
 
 /// Where the arguments of an update lie, in order; of an update by layers those

@@ -408,6 +408,10 @@ static int readStages(const CompilerOptions &options, Job &job) {
   if (!options.startAfter.empty() && !job.done)
     return fail("unknown stage '" + options.startAfter +
                 "', expected one of: " + knownStages());
+  if (job.done && !options.stopAfter.empty() && *last < *job.done)
+    return fail("--stop-after=" + options.stopAfter +
+                " is before --start-after=" + options.startAfter +
+                ", expected a later stage");
   if (job.emitsCheck && job.done && *job.done >= Stage::Plan)
     return fail("--emit=verify compares with the step before the stage plan, "
                 "which --start-after=" +

@@ -180,8 +180,9 @@ static LogicalResult readAmounts(const PlanOptions &options, PlanTask &task) {
   if (task.tokens > 0 && task.tokens < 1)
     return fail("expected at least one token as --tokens, found '" +
                 options.tokens + "'");
-  double price = 0;
-  if (failed(readAmount(options.price, readCount, "an amount (2.5, 0)", price)))
+  double price = 0; // which readCount, of what there is some of, refuses
+  if (options.price != "0" &&
+      failed(readAmount(options.price, readCount, "an amount (2.5, 0)", price)))
     return failure();
   if (options.price.getNumOccurrences())
     task.price = price;
@@ -526,6 +527,20 @@ LogicalResult kerf::writeStep(ModuleOp module, llvm::StringRef path) {
   return failed(step) ? failure() : writeText(path, printStepFile(*step));
 }
 
+/// As `solveInput`, with errors as text: what one number of devices cannot
+/// have, others may.
+static FailureOr<std::unique_ptr<Solution>>
+solveQuietly(const PlanInput &input, const SolveRequest &request,
+             std::string &error) {
+  ScopedDiagnosticHandler handler(input.context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return failure();
+    error += (error.empty() ? "" : "; ") + diagnostic.str();
+    return success();
+  });
+  return solveInput(input, request);
+}
+
 LogicalResult kerf::runSweep(const PlanInput &source, const PlanTask &task) {
   auto step = stepOf(source);
   if (failed(step))
@@ -543,18 +558,23 @@ LogicalResult kerf::runSweep(const PlanInput &source, const PlanTask &task) {
   if (task.moeBuffer > 0 && !routesTokens(*step))
     warnOfMoeBuffer(/*hasExperts=*/false, /*expertRanks=*/1);
   SolveRequest request = requestOf(task, task.machines.front());
-  bool wrong = false;
+  std::vector<std::string> wrong;
   Sweep found = sweep(input, [&](const Machine &machine, int64_t devices) {
-    if (wrong)
-      return SearchResult();
     request.machine = machine;
     request.devices = devices;
-    auto solution = solveInput(source, request);
-    wrong |= failed(solution);
-    return failed(solution) ? SearchResult() : (*solution)->result;
+    std::string error;
+    auto solution = solveQuietly(source, request, error);
+    if (succeeded(solution))
+      return (*solution)->result;
+    SearchResult none;
+    none.infeasible.reasons = {error};
+    wrong.push_back(error);
+    return none;
   });
-  if (wrong)
-    return failure();
+  if (wrong.size() == found.points.size())
+    return fail(wrong.front());
+  for (SweepPoint &point : found.points)
+    point.isBarred = !point.fits && llvm::is_contained(wrong, point.reason);
   llvm::outs() << printText(found, llvm::outs().has_colors());
   if (failed(writeAsked(task.explainJson, printJson(found))))
     return failure();

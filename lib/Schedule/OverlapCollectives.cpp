@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kerf/Dialect/Kerf/Stacks.h"
 #include "kerf/Kernels/Overlap.h"
 #include "kerf/Schedule/Passes.h"
 
@@ -33,9 +34,12 @@ static bool canMove(Operation *op) {
                              StringAttr::get(op->getContext(), kPipelineAxis));
 }
 
-/// Ops that other stages take part in, and repeats, which may hold such.
+/// Ops that other stages take part in, and loops, which may hold such: what
+/// starts outside of a loop is waited for outside.
 static bool isFixed(Operation *op) {
-  return (spmd::isExchange(op) && !canMove(op)) ||
+  auto update = dyn_cast<UpdateOp>(op);
+  return (update && goesByLayer(update)) ||
+         (spmd::isExchange(op) && !canMove(op)) ||
          isa<spmd::SendOp, spmd::RecvOp, spmd::GatherParamOp, RepeatOp>(op) ||
          op->hasTrait<OpTrait::IsTerminator>();
 }

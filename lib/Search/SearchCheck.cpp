@@ -101,6 +101,32 @@ static void checkStages(const SearchProblem &problem,
         "layers: {0} stages are listed, which pp does not allow", stages));
 }
 
+/// A shard group that data and context ranks can never form: without it state
+/// would stay whole, and nobody would be told.
+static void checkShardGroup(const SearchProblem &problem,
+                            const std::vector<Shape> &shapes,
+                            std::vector<std::string> &errors) {
+  const Pins &pins = problem.pins;
+  if (pins.shardGroup.empty() || llvm::is_contained(pins.shardGroup, 1))
+    return;
+  std::set<int64_t> legal;
+  for (const Shape &shape : shapes) {
+    OuterChoice outer = shape.outer();
+    for (auto &order : ordersOf(problem, shape)) {
+      outer.order = order;
+      for (int64_t group = 2; group <= outer.dp * outer.cp; ++group)
+        if (canShard(outer, group))
+          legal.insert(group);
+    }
+  }
+  bool isMet = llvm::any_of(
+      pins.shardGroup, [&](int64_t group) { return legal.count(group) > 0; });
+  if (!isMet && !legal.empty())
+    errors.push_back(llvm::formatv(
+        "shard={0} is not possible: expected one of {1}",
+        pins.shardGroup.front(), listOf(legal, pins.shardGroup.front())));
+}
+
 /// All pins together.
 static void checkTogether(const SearchProblem &problem,
                           std::vector<std::string> &errors) {
@@ -122,6 +148,7 @@ static void checkTogether(const SearchProblem &problem,
     errors.push_back("no schedule is left: 'interleaved' needs pp > 1, v > 1, "
                      "a layer per chunk, and micro-batches in multiples of pp; "
                      "all others have v=1");
+  checkShardGroup(problem, shapes, errors);
   auto isSharded = [&](const Shape &shape) {
     OuterChoice outer = shape.outer();
     return llvm::any_of(ordersOf(problem, shape), [&](auto &order) {

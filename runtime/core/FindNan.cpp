@@ -124,9 +124,7 @@ static Written writtenBy(const kerf_operand &operand, uint32_t n,
 /// The parameter that an address of the arena lies in, by name; "" if none.
 std::string kerf_session::parameterAt(const void *address) const {
   int64_t offset = static_cast<const char *>(address) - arena;
-  const kerf_program &own = view.programs[program];
-  for (uint32_t p = 0; p < own.param_count; ++p) {
-    const kerf_param &param = view.params[own.first_param + p];
+  for (const kerf_param &param : view.params) { // the own program's
     int64_t bytes = kerf_dtype_bytes(param.layout.dtype);
     for (uint32_t d = 0; d < param.layout.rank; ++d)
       bytes *= param.layout.local[d];

@@ -8,6 +8,7 @@
 #include "kerf/Train/Text.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -346,6 +347,20 @@ static std::string makeIndex(const std::vector<SavedTensor> &tensors,
          "},\n  \"weight_map\": {\n" + map + "\n  }\n}\n";
 }
 
+/// Removes "model-00001-of-00003.safetensors" and others of earlier saves: who
+/// reads all files of a folder would mix two models.
+static void removeOtherShards(const std::string &folder,
+                              const std::vector<std::string> &kept) {
+  for (const std::string &name : listFolder(folder)) {
+    int shard = 0, shards = 0, end = 0;
+    bool isShard = std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n",
+                               &shard, &shards, &end) == 2 &&
+                   end == static_cast<int>(name.size());
+    if (isShard && std::find(kept.begin(), kept.end(), name) == kept.end())
+      removeFile(joinPath(folder, name));
+  }
+}
+
 bool kerf::runtime::saveCheckpoint(const std::string &path,
                                    const std::vector<SavedTensor> &tensors,
                                    uint64_t shardBytes,
@@ -380,11 +395,13 @@ bool kerf::runtime::saveCheckpoint(const std::string &path,
   std::string index = joinPath(path, indexName);
   if (ends.size() == 1) {
     removeFile(index);
+    removeOtherShards(path, names);
     return true;
   }
   written.push_back(index);
   if (!writeFile(index, makeIndex(tensors, ends, names), error))
     return false;
   removeFile(joinPath(path, singleName));
+  removeOtherShards(path, names);
   return true;
 }

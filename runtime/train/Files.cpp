@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -90,6 +91,7 @@ OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   std::swap(buffered, other.buffered);
   std::swap(descriptor, other.descriptor);
   std::swap(lock, other.lock);
+  std::swap(special, other.special);
   std::swap(target, other.target);
   std::swap(temporary, other.temporary);
   return *this;
@@ -139,11 +141,30 @@ bool OutputFile::fail(const char *what, int code, std::string &error) {
   return failWith(what, target, code, error);
 }
 
-bool OutputFile::open(const std::string &path, std::string &error) {
+/// What a symbolic link leads to; the path itself where it is none.
+static std::string behindLinks(const std::string &path) {
+  std::unique_ptr<char, decltype(&std::free)> real(
+      realpath(path.c_str(), nullptr), &std::free);
+  return real ? real.get() : path;
+}
+
+static bool isSpecialFile(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
+         !S_ISDIR(status.st_mode);
+}
+
+bool OutputFile::open(const std::string &named, std::string &error) {
   *this = OutputFile();
-  target = path;
-  if (isFolder(path))
+  target = named;
+  if (isFolder(named))
     return fail("write", EISDIR, error);
+  if (isSpecialFile(named)) {
+    special = true;
+    descriptor = ::open(named.c_str(), O_WRONLY | O_CLOEXEC);
+    return descriptor >= 0 || fail("write", errno, error);
+  }
+  const std::string path = target = behindLinks(named);
   removeAbandoned(path);
   std::string name;
   // Names are taken by processes of other machines that have this number.
@@ -181,6 +202,7 @@ static bool setDirect(int descriptor, bool isDirect) {
 /// of.
 bool OutputFile::put(const char *next, uint64_t size, bool isLast,
                      std::string &error) {
+  isLast |= special;
   setDirect(descriptor, !isLast);
   for (const char *end = next + size; next < end;) {
     ssize_t written =
@@ -246,7 +268,7 @@ bool OutputFile::finish(std::string &error) {
   if (!flush(/*isLast=*/true, error))
     return false;
   buffer.reset();
-  int code = fsync(descriptor) == 0 ? 0 : errno;
+  int code = special || fsync(descriptor) == 0 ? 0 : errno;
   if (close(descriptor) != 0 && code == 0)
     code = errno;
   descriptor = -1;
@@ -254,6 +276,8 @@ bool OutputFile::finish(std::string &error) {
 }
 
 bool OutputFile::publish(std::string &error) {
+  if (special)
+    return true;
   if (rename(temporary.c_str(), target.c_str()) != 0)
     return fail("write", errno, error);
   temporary.clear();
@@ -287,7 +311,7 @@ bool kerf::runtime::writeFile(const std::string &path, std::string_view text,
 bool kerf::runtime::tryFile(const std::string &path, std::string &error) {
   OutputFile file;
   return makeFolder(parentFolder(path), error) && file.open(path, error) &&
-         file.write("", 1, error) && file.finish(error);
+         (file.isSpecial() || file.write("", 1, error)) && file.finish(error);
 }
 
 bool kerf::runtime::makeFolder(const std::string &path, std::string &error) {

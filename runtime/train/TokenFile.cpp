@@ -172,6 +172,12 @@ bool TokenFile::openMask(const std::string &name, std::string &error) {
             "; remove it to train on all of them";
     return false;
   }
+  // Ends at the first 1: whole files of zeros alone are read.
+  if (!std::memchr(mask.data(), 1, mask.size())) {
+    error = quote(name) + " makes no token of " + quote(path()) +
+            " a target (a byte of 1); remove it to train on all of them";
+    return false;
+  }
   return true;
 }
 

@@ -7,7 +7,8 @@ A gradient in the programs of a layout becomes infinite on the ranks of one coor
 loss scale is above 40,000. Step 1 runs with a scale of 1,024 and is saved. Step 2 runs with 65,536: it must
 leave every weight, master and optimizer state of every rank as it was, bit for bit, halve the scale, and be
 told. Steps 3 and 4 go on, and have the bits of a run that was not stopped behind the skipped step. With a
-fixed small scale, nothing is planted, and the losses have to be close to those of one rank.
+fixed small scale, nothing is planted, and the losses have to be close to those of one rank, also where
+--check-nans looks at every result. It ends a run with the plant, and names the op.
 """
 
 import array
@@ -149,6 +150,22 @@ def check_skip(runs):
     return wrong
 
 
+def check_nans(runs):
+    """What is wrong with runs that look at every result."""
+    looked = runs.run("looked", "--steps=2", f"--loss-scale={SCALE}", "--check-nans")
+    plain = runs.run("plain", "--steps=2", f"--loss-scale={SCALE}")
+    try:
+        runs.run("planted", "--steps=1", "--initial-loss-scale=65536", "--check-nans")
+    except e2e.Failed as failed:
+        named = re.search(r"step 1: '[^']+' \(.*made (inf|nan|-inf) at element", str(failed))
+        skips = "a dynamic loss scale skips a step that overflows" in str(failed)
+        wrong = [] if named and skips else [f"--check-nans says {str(failed)[-300:]}"]
+    else:
+        wrong = ["--check-nans sees nothing"]
+    same = [s["loss"] for s in looked] == [s["loss"] for s in plain]
+    return wrong + ([] if same else ["--check-nans changes losses"])
+
+
 def check_close(runs, one):
     """The largest relative difference from one rank's losses."""
     options = ["--steps=5", f"--loss-scale={SCALE}"]
@@ -174,7 +191,7 @@ def main():
             e2e.call(bench.bin / "kerfc", own / "planted.mlir", "--start-after=schedule",
                      "--max-threads=1", "-o", own / "planted.kerf")  # fmt: skip
             runs = Runs(bench, own / "planted.kerf", own)
-            wrong = check_skip(runs)
+            wrong = check_skip(runs) + check_nans(runs)
             error = check_close(runs, ones[family])
             wrong += [] if error <= CLOSE else ["not close"]
             failed += bool(wrong)

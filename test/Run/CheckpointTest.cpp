@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace kerf::runtime;
@@ -209,6 +210,47 @@ TEST_F(CheckpointTest, WritesShardsAndIndex) {
   save(path("dir"), {{"a", {1, 2}, {2}}}, 1 << 20);
   EXPECT_FALSE(fileExists(path("dir/model.safetensors.index.json")));
   EXPECT_EQ(errorsOf(path("dir"), {{"a", {2}}}), "");
+}
+
+// Who reads all files of a folder finds one model there.
+TEST_F(CheckpointTest, RemovesShardsOfEarlierSaves) {
+  std::vector<Tensor> tensors = {
+      {"a", {1, 2}, {2}}, {"b", {3, 4}, {2}}, {"c", {5}, {1}}};
+  save(path("dir"), tensors, 8);
+  EXPECT_TRUE(fileExists(path("dir/model-00003-of-00003.safetensors")));
+  std::string error;
+  std::string own = path("dir/model-00009-of-00009.safetensors.mine");
+  ASSERT_TRUE(writeFile(own, "x", error)) << error;
+  save(path("dir"), tensors, 12);
+  EXPECT_FALSE(fileExists(path("dir/model-00003-of-00003.safetensors")));
+  EXPECT_TRUE(fileExists(path("dir/model-00002-of-00002.safetensors")));
+  save(path("dir"), tensors, 1 << 20);
+  EXPECT_FALSE(fileExists(path("dir/model-00002-of-00002.safetensors")));
+  EXPECT_TRUE(fileExists(path("dir/model.safetensors")));
+  EXPECT_TRUE(fileExists(own));
+}
+
+// A pipe is written to, a link leads to the file that is replaced.
+TEST_F(CheckpointTest, WritesThroughLinksAndPipes) {
+  std::string error, pipe = path("pipe"), real = path("real");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_TRUE(tryFile(pipe, error)) << error;
+  ASSERT_TRUE(writeFile(pipe, "text", error)) << error;
+  char bytes[9] = {};
+  EXPECT_EQ(read(reader, bytes, sizeof bytes), 4);
+  EXPECT_STREQ(bytes, "text");
+  close(reader);
+  struct stat status;
+  ASSERT_EQ(lstat(pipe.c_str(), &status), 0);
+  EXPECT_TRUE(S_ISFIFO(status.st_mode));
+  ASSERT_TRUE(writeFile(real, "old", error)) << error;
+  ASSERT_EQ(symlink("real", path("link").c_str()), 0);
+  ASSERT_TRUE(writeFile(path("link"), "new!", error)) << error;
+  ASSERT_EQ(lstat(path("link").c_str(), &status), 0);
+  EXPECT_TRUE(S_ISLNK(status.st_mode));
+  ASSERT_EQ(stat(real.c_str(), &status), 0);
+  EXPECT_EQ(status.st_size, 4);
 }
 
 TEST_F(CheckpointTest, RefusesBadFiles) {

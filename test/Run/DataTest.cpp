@@ -182,6 +182,9 @@ TEST_F(DataTest, MaskMustFit) {
   EXPECT_FALSE(tokens.open(path, DataFormat::Auto, 256, error));
   EXPECT_HAS(error, "a.txt.mask' has 3 bytes, expected one for each of the 4 "
                     "tokens of");
+  put("a.txt.mask", std::string(4, '\0'));
+  EXPECT_FALSE(tokens.open(path, DataFormat::Auto, 256, error));
+  EXPECT_HAS(error, "a.txt.mask' makes no token of");
   put("a.txt.mask", std::string("\1\1\7\1", 4));
   ASSERT_TRUE(tokens.open(path, DataFormat::Auto, 256, error)) << error;
   EXPECT_FALSE(tokens.scan(0, 4, nullptr, error));

@@ -64,3 +64,8 @@ void kerf::dropUnreadSlices(RepeatOp repeat) {
       repeat.getSlicesMutable().erase(k);
     }
 }
+
+bool kerf::goesByLayer(UpdateOp update) {
+  auto rule = cast<OptimizerRuleInterface>(update.getRule());
+  return update.getStart() && rule.getGramSteps() > 0;
+}

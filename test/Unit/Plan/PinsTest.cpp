@@ -143,6 +143,18 @@ TEST(Pins, CheckNamesLegalValues) {
                        "the nearest is 2");
 }
 
+// Without the group state would stay whole, and nobody would be told.
+TEST(Pins, CheckNamesShardGroups) {
+  CheckedProblem checked;
+  EXPECT_TRUE(checked.check("shard=2").empty());
+  std::vector<std::string> errors = checked.check("dp=4,shard=3");
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].find("shard=3 is not possible: expected one of 2, 4"), 0u)
+      << errors[0];
+  // No data ranks, no groups: a warning says that the pin changes nothing.
+  EXPECT_TRUE(checked.check("dp=1,cp=1,shard=3").empty());
+}
+
 // Pins that are legal alone and clash together.
 TEST(Pins, CheckTellsClashes) {
   CheckedProblem checked;

@@ -20,6 +20,11 @@ mlir::BlockArgument addSlice(RepeatOp repeat, mlir::Value stack);
 /// Drops stacks that nobody reads, and merges those of one value.
 RepeatOp dropUnreadStacks(RepeatOp repeat);
 
+/// True for an update that becomes a loop over the layers of its parameter: by
+/// a rule with matmuls of its own (Muon), between which lie values as large as
+/// the parameter.
+bool goesByLayer(UpdateOp update);
+
 /// Drops slices that the body does not read.
 void dropUnreadSlices(RepeatOp repeat);
 

@@ -55,7 +55,9 @@ public:
   ~OutputFile();
 
   /// Opens a temporary file in the folder of `path`, which must exist. Removes
-  /// those that killed processes left there of the same `path`.
+  /// those that killed processes left there of the same `path`. A symbolic link
+  /// is followed. What exists and is no regular file (/dev/null, a pipe) is
+  /// written to directly.
   [[nodiscard]] bool open(const std::string &path, std::string &error);
   /// Appends. What the disk says of the last bytes `finish` tells.
   [[nodiscard]] bool write(const void *data, uint64_t size, std::string &error);
@@ -65,6 +67,7 @@ public:
   /// The two halves of `commit`, for files that appear together.
   [[nodiscard]] bool finish(std::string &error);
   [[nodiscard]] bool publish(std::string &error);
+  bool isSpecial() const { return special; }
 
 private:
   bool fail(const char *what, int code, std::string &error);
@@ -76,6 +79,7 @@ private:
   };
   std::unique_ptr<char, Free> buffer; ///< aligned as direct writes need it
   uint64_t buffered = 0;
+  bool special = false; ///< no regular file: nothing to put in place
   int descriptor = -1;
   int lock = -1; ///< held on the temporary file until it is published
   std::string target, temporary;
