@@ -14,6 +14,7 @@
 #include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Report/Explain.h"
 #include "kerf/Report/Report.h"
+#include "kerf/Support/Counts.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Version.h"
 
@@ -615,8 +616,8 @@ static int compileFewer(ModuleOp source, const Job &begun, const Job &whole,
   bool isNew = written.insert(job.ranks).second;
   if (isNew && finishArtifact(*module, job))
     return 1;
-  llvm::outs() << "  with " << fewer.lost << " devices less '" << job.output
-               << "' runs: a step takes "
+  llvm::outs() << "  with " << countOf(fewer.lost, "device") << " less '"
+               << job.output << "' runs: a step takes "
                << llvm::format("%.2f", job.stepSec / whole.stepSec)
                << " times as long\n";
   return 0;

@@ -150,13 +150,10 @@ bool Trainer::check(kerf_status code, const std::string &where) {
   bool isSilent = code == KERF_PEER_LOST && std::getenv("KERF_LAUNCHED");
   if (status == 0 && (code == KERF_PEER_LOST || code == KERF_STALLED))
     fault = code == KERF_STALLED ? FaultKind::Stalled : FaultKind::PeerLost;
-  bool mayBeSkipped = code == KERF_NOT_FINITE && state.lossScale;
-  std::string next = mayBeSkipped ? "; without --check-nans a dynamic loss "
-                                    "scale skips a step that overflows"
-                                  : "";
-  return code == KERF_OK ||
-         fail(kerf_exit_code(code),
-              isSilent ? "" : where + failure.message + next);
+  std::string message = isSilent ? "" : where + failure.message;
+  if (code == KERF_NOT_FINITE && state.lossScale)
+    message += "; a dynamic loss scale skips a step that overflows";
+  return code == KERF_OK || fail(kerf_exit_code(code), message);
 }
 
 //===----------------------------------------------------------------------===//

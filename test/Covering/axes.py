@@ -12,7 +12,7 @@ MOST_DECODED = 12  # ranks x micro-batches x layers of weights in 4 bits: the in
 # Options and pins that are no axis. One that is in neither list fails the command.
 LEFT_OUT = {
     "kerf-import": """help help-list version o log batch seq list-fields locations name beta1 beta2 eps momentum
-        weight-decay muon-rate state-block clip-norm z-loss aux-loss capacity-factor router-bias-rate lora-alpha
+        weight-decay muon-rate state-block z-loss aux-loss capacity-factor router-bias-rate lora-alpha
         lora-targets lora-dropout plain flat debug inputs params group""",
     "kerfc": """help help-list version o log emit plan cluster devices cpu gpu target dump-stages-to start-after
         stop-after run-after max-threads fuse explain explain-json html new-cluster device per-node nodes nic cluster-name prove search-sensitivity svg sweep within budget tokens price trace versus
@@ -20,7 +20,7 @@ LEFT_OUT = {
     "pins": "devices",
 }
 COVERED = {
-    "kerf-import": "optimizer packed lora-rank quantize-base fuse-projections",
+    "kerf-import": "optimizer clip-norm packed lora-rank quantize-base fuse-projections",
     "kerfc": "precision pin bucket-gradients overlap moe-buffer",
     "pins": "tp cp ep pp dp mb m v zero shard schedule recompute order layers moe cp_order defer",
 }
@@ -143,6 +143,7 @@ def axes_of(compiler, model, clusters):
         "family": compiler.families(),
         "adapter": [NONE, "lora", *(f"lora+{kind}" for kind in quantized)],
         "optimizer": compiler.of_import("optimizer"),
+        "clipping": ["yes", "no"],
         "precision": compiler.of_precision(model),
         **{key: degrees for key in ("tp", "cp", "ep", "pp", "dp")},
         "zero": ["0", "1", "2", "3"],

@@ -29,12 +29,15 @@ RULES = {
     "adamw-8bit": f"#kerf.adamw_8bit<beta2 = 0.95, weight_decay = 0.1, block = {BLOCK}, min_elements = 0>",
     "adafactor": "#kerf.adafactor<weight_decay = 0.1>",
     "muon": None,  # with the groups that kerf-import makes
+    # Without a norm to wait for, sums of gradients are under way where updates by layers begin.
+    "muon-unclipped": None,
 }
 BOUNDS = {
     "lion": e2e.BOUNDS,
     "adamw-8bit": e2e.BOUNDS | {"metrics": 1e-3, "experts": 1, "states": 1e-2, "updates": 5e-2},
     "adafactor": e2e.BOUNDS,
     "muon": e2e.BOUNDS,
+    "muon-unclipped": e2e.BOUNDS,
 }
 CASES = {
     "lion": {
@@ -58,18 +61,23 @@ CASES = {
         "gpt2": "tp2.thirds.dp2 pp2.dp2.zb-h1.m4.zero2",
         "mixtral": "ep2.dp2.m2 ep2.tp2 pp2.ep2.1f1b.m4",
     },
+    "muon-unclipped": {
+        "llama": "dp4.m2 cp2.m2 dp2.m2.zero3 tp2.sp.vocab.m2 pp2.dp2.1f1b.m2",
+    },
 }
 QUICK = {
     "lion": {"llama": "pp2.dp2.v2.m2.zero1"},
     "adamw-8bit": {"llama": "pp2.tp2.dp2.sp.1f1b.m4.zero3 found.tp2.dp2.m2.zero1", "gpt2": "tp2.thirds.dp2.zero1"},
     "adafactor": {"llama": "tp2.sp.vocab.m2 pp2.dp2.1f1b.m2", "mixtral": "ep2.tp2"},
     "muon": {"llama": "dp2.zero1 tp2.sp.vocab.m2 pp2.dp2.1f1b.m2", "mixtral": "ep2.tp2"},
+    "muon-unclipped": {"llama": "dp2.m2"},
 }
 CHAINS = {
     "lion": ["tp2", "dp2.zero1"],
     "adamw-8bit": ["pp2.dp2.1f1b.m2.zero3", "tp2.vocab", "dp4.zero1"],
     "adafactor": ["tp2.vocab", "pp2.dp2.1f1b.m2", "m1"],
     "muon": ["tp2.vocab", "pp2.dp2.1f1b.m2", "m1"],
+    "muon-unclipped": ["dp2.m2", "m1"],
 }
 SAME = {"adamw-8bit": "pp2.dp2.1f1b.m2.zero3", "adafactor": "pp2.tp2.1f1b.m4", "muon": "pp2.tp2.1f1b.m4"}
 
@@ -84,8 +92,9 @@ class Bench(e2e.Bench):
     def import_model(self, family, other):
         super().import_model(family, other)
         base = self.base(family, other)
-        if self.rule == "muon":
+        if self.rule.startswith("muon"):
             options = [f"--batch={e2e.BATCH}", f"--seq={e2e.SEQUENCE}", "--optimizer=muon"]
+            options += ["--clip-norm=0"] * (self.rule == "muon-unclipped")
             e2e.call(self.bin / "kerf-import", base / "config.json", *options, "-o", base / "model.mlir")
             return self.differentiate(base)
         text = (base / "model.mlir").read_text()
@@ -103,7 +112,7 @@ class Bench(e2e.Bench):
 def state_bytes(rule, name, shape, ranks):
     """Bytes of the state of a parameter, as a list of its tensors; in pieces over so many ranks."""
     elements = math.prod(shape)
-    if rule == "muon":
+    if rule.startswith("muon"):
         hidden = len(shape) > 1 and not re.search("embed_tokens|lm_head|wte|wpe", name)
         return [4 * elements] if hidden else [4 * math.ceil(elements / ranks)] * 2
     if rule == "adafactor":

@@ -160,6 +160,9 @@ spmd.program @nested over <dp = 2, cp = 2> micro_batches 2 slots 1 {
 // A gather of what is there from the start, which comes at once after a sum, would end it: it is sent before the sum's operand is made.
 // CHECK-LABEL: spmd.program @kept
 spmd.program @kept over <tp = 2> micro_batches 2 slots 1 {
+  spmd.param "w.{i}" [0 to 2] global tensor<16x16xf32> sharded [[], []] init <zeros> : tensor<16x16xf32>
+  spmd.param "v" global tensor<16x16xf32> sharded [[], []] init <zeros> : tensor<16x16xf32>
+  spmd.buffer @stack step : tensor<2x16x16xf32>
   spmd.buffer @saved step : tensor<2x8x16xf32>
   spmd.buffer @g step : tensor<16x16xf32>
   // CHECK-LABEL: spmd.func @backward
@@ -204,6 +207,27 @@ spmd.program @kept over <tp = 2> micro_batches 2 slots 1 {
       kerf.yield %e : tensor<16x16xf32>
     }
     spmd.write %y to @g : tensor<16x16xf32>
+    spmd.return
+  }
+
+  // An update by layers becomes a loop: what starts before it is waited for before it.
+  // CHECK-LABEL: spmd.func @updates
+  // CHECK: %[[S:.*]] = spmd.all_reduce sum %[[G:.*]] over [tp]
+  // CHECK-NEXT: kerf.neg
+  // CHECK-NEXT: spmd.write
+  // CHECK-NEXT: %[[W:.*]] = spmd.wait %[[S]] keeps %[[G]]
+  // CHECK-NEXT: kerf.update "w.{i}"[0 to 2] rule #kerf.muon
+  // CHECK: kerf.update "v" {{.*}} by %[[W]]
+  spmd.func @updates() {
+    %rate = kerf.constant dense<1.0> : tensor<f32>
+    %step = kerf.constant dense<1> : tensor<i32>
+    %stack = spmd.read @stack : tensor<2x16x16xf32>
+    %g = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %s = spmd.all_reduce sum %g over [tp] : tensor<16x16xf32>
+    %n = kerf.neg %g : tensor<16x16xf32>
+    spmd.write %n to @g : tensor<16x16xf32>
+    kerf.update "w.{i}"[0 to 2] rule #kerf.muon<> by %stack rate %rate step %step : tensor<2x16x16xf32>
+    kerf.update "v" rule #kerf.sgd<> by %s rate %rate step %step : tensor<16x16xf32>
     spmd.return
   }
 }

@@ -28,8 +28,8 @@ struct SweepPoint {
   int64_t devices = 0;
   bool fits = false;
   bool isBarred = false; ///< by pins that so many devices cannot meet
-  std::string reason; ///< why not
-  std::string layout; ///< in short
+  std::string reason;    ///< why not
+  std::string layout;    ///< in short
   int64_t spares = 0;
   double stepSec = 0, mfu = 0;
   double ofIdeal = 0; ///< as in `TimePart`
