@@ -13,8 +13,9 @@ if [[ ${1:-} == --programs ]]; then
   shift
 fi
 
-[[ -f $build/build.ninja ]] || set -- -DKERF_UNITY=ON "$@"
-if (($# > 0)); then
+# Copies of ccache serve several checkouts, whose files that read others differ.
+[[ -f $build/CMakeCache.txt ]] || command -v ccache >/dev/null || set -- -DKERF_UNITY=ON "$@"
+if [[ ! -f $build/build.ninja || $# -gt 0 ]]; then
   mkdir -p "$build"
   echo "configuring (log: build/configure.log)"
   cmake -S "$root" -B "$build" -G Ninja "$@" >"$build/configure.log" 2>&1 || {

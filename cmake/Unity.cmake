@@ -36,6 +36,8 @@ function(kerf_compile_together target)
   if(NOT KERF_UNITY)
     return()
   endif()
+  # A file-local function without a caller is one whose callers found another.
+  target_compile_options(${target} PRIVATE -Werror=unused-function)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON
     UNITY_BUILD_BATCH_SIZE 6)
   get_target_property(sources ${target} SOURCES)

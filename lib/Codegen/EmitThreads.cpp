@@ -8,7 +8,7 @@ using namespace kerf::codegen;
 
 namespace LLVM = mlir::LLVM;
 
-/// Threads of a warp, which exchange registers.
+/// Address spaces of GPUs.
 static constexpr unsigned kGlobalMemory = 1, kSharedMemory = 3;
 static constexpr int64_t kLineBytes = 128; ///< that memory is read by
 

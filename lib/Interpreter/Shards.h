@@ -50,7 +50,7 @@ void putPiece(HostTensor &whole, const HostTensor &piece, int64_t index);
 HostTensor joinPieces(llvm::ArrayRef<const HostTensor *> pieces,
                       llvm::ArrayRef<int64_t> shape);
 
-/// How a global tensor rests on the ranks of a program.
+/// How a global tensor is stored on the ranks of a program.
 struct Rest {
   mlir::ArrayAttr sharded; ///< one list of axes per dimension
   /// Blocks of each dimension, which are sharded one by one; empty: one each.

@@ -412,7 +412,7 @@ static int readStages(const CompilerOptions &options, Job &job) {
   if (job.done && !options.stopAfter.empty() && *last < *job.done)
     return fail("--stop-after=" + options.stopAfter +
                 " is before --start-after=" + options.startAfter +
-                ", expected a later stage");
+                ", expected that stage or a later one");
   if (job.emitsCheck && job.done && *job.done >= Stage::Plan)
     return fail("--emit=verify compares with the step before the stage plan, "
                 "which --start-after=" +

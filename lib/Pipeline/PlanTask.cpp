@@ -180,8 +180,10 @@ static LogicalResult readAmounts(const PlanOptions &options, PlanTask &task) {
   if (task.tokens > 0 && task.tokens < 1)
     return fail("expected at least one token as --tokens, found '" +
                 options.tokens + "'");
-  double price = 0; // which readCount, of what there is some of, refuses
-  if (options.price != "0" &&
+  double price = 1;
+  bool isZero =
+      !llvm::StringRef(options.price).getAsDouble(price) && price == 0;
+  if (!isZero && // which `readCount` refuses
       failed(readAmount(options.price, readCount, "an amount (2.5, 0)", price)))
     return failure();
   if (options.price.getNumOccurrences())
@@ -536,6 +538,8 @@ solveQuietly(const PlanInput &input, const SolveRequest &request,
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
       return failure();
     error += (error.empty() ? "" : "; ") + diagnostic.str();
+    for (Diagnostic &note : diagnostic.getNotes())
+      error += "; " + note.str();
     return success();
   });
   return solveInput(input, request);

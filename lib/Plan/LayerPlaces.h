@@ -28,7 +28,7 @@ llvm::MapVector<mlir::Operation *, LayerPlace> placesOf(ModelOp model,
 /// what it sees and a layer does not: ops of inputs alone (is a sum over the
 /// batch one of the whole step?), and ops without a batch (does a sum over data
 /// ranks pass through?), but for those that make a weight: how that is made is
-/// costed, and decides how it rests.
+/// costed, and decides how it is stored.
 llvm::MapVector<mlir::Operation *, LayerPlace>
 decidedOps(ModelOp model, const StepModel &step);
 

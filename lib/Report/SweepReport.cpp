@@ -30,9 +30,8 @@ Table report::stepsTable(llvm::ArrayRef<SweepPoint> points) {
   for (const SweepPoint &point : points) {
     std::string devices = grouped(point.devices);
     if (!point.fits) {
-      table.rows.push_back(
-          {devices, "-", "-", "-", "-",
-           point.isBarred ? "not with these pins" : "does not fit"});
+      table.rows.push_back({devices, "-", "-", "-", "-",
+                            point.isBarred ? "not possible" : "does not fit"});
       continue;
     }
     table.rows.push_back({devices,

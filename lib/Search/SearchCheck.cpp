@@ -101,30 +101,52 @@ static void checkStages(const SearchProblem &problem,
         "layers: {0} stages are listed, which pp does not allow", stages));
 }
 
+/// Whether ranks of some shape can form a shard group that `isWanted` says.
+static bool canForm(const SearchProblem &problem,
+                    const std::vector<Shape> &shapes,
+                    llvm::function_ref<bool(const OuterChoice &)> isWanted) {
+  return llvm::any_of(shapes, [&](const Shape &shape) {
+    OuterChoice outer = shape.outer();
+    return llvm::any_of(ordersOf(problem, shape), [&](auto &order) {
+      outer.order = order;
+      return isWanted(outer);
+    });
+  });
+}
+
 /// A shard group that data and context ranks can never form: without it state
 /// would stay whole, and nobody would be told.
-static void checkShardGroup(const SearchProblem &problem,
+static bool checkShardGroup(const SearchProblem &problem,
                             const std::vector<Shape> &shapes,
                             std::vector<std::string> &errors) {
-  const Pins &pins = problem.pins;
-  if (pins.shardGroup.empty() || llvm::is_contained(pins.shardGroup, 1))
-    return;
-  std::set<int64_t> legal;
-  for (const Shape &shape : shapes) {
-    OuterChoice outer = shape.outer();
-    for (auto &order : ordersOf(problem, shape)) {
-      outer.order = order;
-      for (int64_t group = 2; group <= outer.dp * outer.cp; ++group)
-        if (canShard(outer, group))
+  const std::vector<int64_t> &wanted = problem.pins.shardGroup;
+  bool staysWhole = problem.pins.zero == std::vector<int64_t>{0};
+  if (wanted.empty() || llvm::is_contained(wanted, 1) || staysWhole)
+    return true;
+  auto isMet = [&](const OuterChoice &outer) {
+    return llvm::any_of(wanted,
+                        [&](int64_t group) { return canShard(outer, group); });
+  };
+  if (canForm(problem, shapes, isMet))
+    return true;
+  std::set<int64_t> legal, seen;
+  for (const Shape &shape : shapes)
+    if (int64_t all = shape.outer().dp * shape.outer().cp;
+        seen.insert(all).second)
+      for (int64_t group = 2; group <= all; ++group)
+        if (all % group == 0)
           legal.insert(group);
-    }
-  }
-  bool isMet = llvm::any_of(
-      pins.shardGroup, [&](int64_t group) { return legal.count(group) > 0; });
-  if (!isMet && !legal.empty())
-    errors.push_back(llvm::formatv(
-        "shard={0} is not possible: expected one of {1}",
-        pins.shardGroup.front(), listOf(legal, pins.shardGroup.front())));
+  std::erase_if(legal, [&](int64_t group) {
+    return !canForm(problem, shapes, [&](const OuterChoice &outer) {
+      return canShard(outer, group);
+    });
+  });
+  if (legal.empty())
+    return true;
+  errors.push_back(
+      llvm::formatv("shard={0} is not possible: expected one of {1}",
+                    wanted.front(), listOf(legal, wanted.front())));
+  return false;
 }
 
 /// All pins together.
@@ -148,7 +170,8 @@ static void checkTogether(const SearchProblem &problem,
     errors.push_back("no schedule is left: 'interleaved' needs pp > 1, v > 1, "
                      "a layer per chunk, and micro-batches in multiples of pp; "
                      "all others have v=1");
-  checkShardGroup(problem, shapes, errors);
+  if (!checkShardGroup(problem, shapes, errors))
+    return;
   auto isSharded = [&](const Shape &shape) {
     OuterChoice outer = shape.outer();
     return llvm::any_of(ordersOf(problem, shape), [&](auto &order) {

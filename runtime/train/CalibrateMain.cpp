@@ -137,8 +137,7 @@ static bool isDisturbed(double loadBefore, const Figures &figures) {
 
 /// Fails at once where the description could not be written after a minute.
 static bool canWrite(const std::string &path, std::string &error) {
-  OutputFile probe;
-  return path.empty() || probe.open(path, error);
+  return path.empty() || tryFile(behindLinks(path), error);
 }
 
 /// Chooses how many ranks are measured together: one per GPU, else per core,
@@ -204,7 +203,8 @@ int kerf::runtime::calibrate(const RunOptions &options, std::string &error) {
     std::printf("-o FILE writes this as a description for kerfc --cluster\n");
     return 0;
   }
-  if (!writeFile(options.output, describeMachine(facts, figures), error))
+  if (!writeFile(behindLinks(options.output), describeMachine(facts, figures),
+                 error))
     return 1;
   std::printf("wrote %s\n", quote(options.output).c_str());
   return 0;

@@ -347,15 +347,19 @@ static std::string makeIndex(const std::vector<SavedTensor> &tensors,
          "},\n  \"weight_map\": {\n" + map + "\n  }\n}\n";
 }
 
+static std::string shardName(size_t shard, size_t shards) {
+  return format("model-%05zu-of-%05zu.safetensors", shard, shards);
+}
+
 /// Removes "model-00001-of-00003.safetensors" and others of earlier saves: who
 /// reads all files of a folder would mix two models.
 static void removeOtherShards(const std::string &folder,
                               const std::vector<std::string> &kept) {
   for (const std::string &name : listFolder(folder)) {
-    int shard = 0, shards = 0, end = 0;
-    bool isShard = std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n",
-                               &shard, &shards, &end) == 2 &&
-                   end == static_cast<int>(name.size());
+    size_t shard = 0, shards = 0;
+    bool isShard =
+        std::sscanf(name.c_str(), "model-%zu-of-%zu", &shard, &shards) == 2 &&
+        name == shardName(shard, shards);
     if (isShard && std::find(kept.begin(), kept.end(), name) == kept.end())
       removeFile(joinPath(folder, name));
   }
@@ -376,8 +380,7 @@ bool kerf::runtime::saveCheckpoint(const std::string &path,
   if (ends.size() > 1)
     names.clear();
   for (size_t i = 0; ends.size() > 1 && i < ends.size(); ++i)
-    names.push_back(
-        format("model-%05zu-of-%05zu.safetensors", i + 1, ends.size()));
+    names.push_back(shardName(i + 1, ends.size()));
 
   std::vector<SafetensorsWriter> writers(ends.size());
   for (size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++]) {

@@ -141,11 +141,18 @@ bool OutputFile::fail(const char *what, int code, std::string &error) {
   return failWith(what, target, code, error);
 }
 
-/// What a symbolic link leads to; the path itself where it is none.
-static std::string behindLinks(const std::string &path) {
-  std::unique_ptr<char, decltype(&std::free)> real(
-      realpath(path.c_str(), nullptr), &std::free);
-  return real ? real.get() : path;
+std::string kerf::runtime::behindLinks(const std::string &path) {
+  constexpr int kMostLinks = 40; // as the system follows
+  std::string found = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    char to[4096];
+    ssize_t length = readlink(found.c_str(), to, sizeof to);
+    if (length <= 0 || length == sizeof to)
+      break;
+    std::string next(to, length);
+    found = next[0] == '/' ? next : joinPath(parentFolder(found), next);
+  }
+  return found;
 }
 
 static bool isSpecialFile(const std::string &path) {
@@ -154,17 +161,16 @@ static bool isSpecialFile(const std::string &path) {
          !S_ISDIR(status.st_mode);
 }
 
-bool OutputFile::open(const std::string &named, std::string &error) {
+bool OutputFile::open(const std::string &path, std::string &error) {
   *this = OutputFile();
-  target = named;
-  if (isFolder(named))
+  target = path;
+  if (isFolder(path))
     return fail("write", EISDIR, error);
-  if (isSpecialFile(named)) {
+  if (isSpecialFile(path)) {
     special = true;
-    descriptor = ::open(named.c_str(), O_WRONLY | O_CLOEXEC);
+    descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
     return descriptor >= 0 || fail("write", errno, error);
   }
-  const std::string path = target = behindLinks(named);
   removeAbandoned(path);
   std::string name;
   // Names are taken by processes of other machines that have this number.
@@ -309,9 +315,13 @@ bool kerf::runtime::writeFile(const std::string &path, std::string_view text,
 }
 
 bool kerf::runtime::tryFile(const std::string &path, std::string &error) {
+  // Who reads a pipe would take it for ended when it is opened and closed.
+  if (isSpecialFile(path))
+    return access(path.c_str(), W_OK) == 0 ||
+           failWith("write", path, errno, error);
   OutputFile file;
   return makeFolder(parentFolder(path), error) && file.open(path, error) &&
-         (file.isSpecial() || file.write("", 1, error)) && file.finish(error);
+         file.write("", 1, error) && file.finish(error);
 }
 
 bool kerf::runtime::makeFolder(const std::string &path, std::string &error) {

@@ -19,8 +19,10 @@
 #include "kerf/Train/job/Hosts.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 
@@ -34,6 +36,16 @@ static int report(int status, const std::string &message) {
                isOneOfMany ? "rank " : "", isOneOfMany ? rank : "",
                isOneOfMany ? ": " : "", message.c_str());
   return status;
+}
+
+/// The status of a command whose text is all that it makes: 1 where standard
+/// output did not take it.
+static int printed(int status) {
+  int code = std::fflush(stdout) == 0 ? 0 : errno;
+  if (code == 0 && !std::ferror(stdout))
+    return status;
+  std::string why = code ? std::string(": ") + std::strerror(code) : "";
+  return report(status ? status : 1, "cannot write to standard output" + why);
 }
 
 static int runDoctor(const RunOptions &options) {
@@ -168,13 +180,13 @@ static int runJob(const std::vector<std::string> &arguments) {
   if (options.isHelp || options.isVersion) {
     std::printf("%s", options.isHelp ? helpText().c_str()
                                      : "kerf-run " KERF_VERSION "\n");
-    return 0;
+    return printed(0);
   }
   if (options.isDoctor)
-    return runDoctor(options);
+    return printed(runDoctor(options));
   if (options.isCalibration) {
     int status = calibrate(options, error);
-    return error.empty() ? status : report(status, error);
+    return error.empty() ? printed(status) : report(status, error);
   }
   kerf_artifact *opened = nullptr;
   if (int status = openArtifact(options, opened))
@@ -182,7 +194,7 @@ static int runJob(const std::vector<std::string> &arguments) {
   std::unique_ptr<kerf_artifact, void (*)(kerf_artifact *)> artifact(
       opened, kerf_artifact_close);
   if (options.isDry)
-    return runDry(options, opened);
+    return printed(runDry(options, opened));
   if (!options.tune.empty()) {
     int status = tuneModel(options, opened, error);
     return error.empty() ? status : report(status, error);

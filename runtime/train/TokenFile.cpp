@@ -172,8 +172,10 @@ bool TokenFile::openMask(const std::string &name, std::string &error) {
             "; remove it to train on all of them";
     return false;
   }
-  // Ends at the first 1: whole files of zeros alone are read.
-  if (!std::memchr(mask.data(), 1, mask.size())) {
+  // Ends at the first target: whole files of zeros alone are read. No token
+  // comes before the first one.
+  const uint8_t *end = mask.data() + mask.size();
+  if (std::all_of(mask.data() + 1, end, [](uint8_t byte) { return !byte; })) {
     error = quote(name) + " makes no token of " + quote(path()) +
             " a target (a byte of 1); remove it to train on all of them";
     return false;

@@ -152,7 +152,7 @@ bool Trainer::check(kerf_status code, const std::string &where) {
     fault = code == KERF_STALLED ? FaultKind::Stalled : FaultKind::PeerLost;
   std::string message = isSilent ? "" : where + failure.message;
   if (code == KERF_NOT_FINITE && state.lossScale)
-    message += "; a dynamic loss scale skips a step that overflows";
+    message += "; without --check-nans a dynamic loss scale skips such a step";
   return code == KERF_OK || fail(kerf_exit_code(code), message);
 }
 
@@ -671,7 +671,7 @@ bool Trainer::write(const std::string &path,
   std::string message;
   if (path.empty())
     return true;
-  if (!writeFile(path, text(), message))
+  if (!writeFile(behindLinks(path), text(), message))
     return failLocally(message);
   log->line(" wrote " + quote(path));
   return true;

@@ -242,8 +242,7 @@ int kerf::runtime::tuneModel(const RunOptions &options,
             "without RANK and without mpirun";
     return 1;
   }
-  OutputFile probe; // before minutes of measuring
-  if (!probe.open(options.tune, error))
+  if (!tryFile(behindLinks(options.tune), error)) // before minutes of measuring
     return 1;
   kerf_session_options how;
   kerf_session_options_init(&how);
@@ -268,7 +267,7 @@ int kerf::runtime::tuneModel(const RunOptions &options,
   file.tunedOn = facts.tuned_on;
   file.driver = facts.driver;
   file.date = today();
-  if (!writeFile(options.tune, file.print(), error))
+  if (!writeFile(behindLinks(options.tune), file.print(), error))
     return 1;
   auto isOther = [](const kerf_tuned &tuned) { return tuned.index > 0; };
   std::printf("%s\ntimed %zu matmuls in %.0f s, %lld of them are faster by "

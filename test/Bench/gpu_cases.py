@@ -154,9 +154,9 @@ def prepare(args):
 
 
 def rows_of(log):
-    """Losses and norms of gradients of a log of kerf-run."""
+    """Losses and norms of gradients of a log of kerf-run; without clipping there is no norm, and 0 stands for it."""
     rows = [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]
-    return [[row["loss"], row["grad_norm"]] for row in rows if "elapsed_ms" in row]
+    return [[row["loss"], row.get("grad_norm", 0.0)] for row in rows if "elapsed_ms" in row]
 
 
 def train(kerf_run, folder, name, scratch, *options):

@@ -219,7 +219,7 @@ TEST_F(CheckpointTest, RemovesShardsOfEarlierSaves) {
   save(path("dir"), tensors, 8);
   EXPECT_TRUE(fileExists(path("dir/model-00003-of-00003.safetensors")));
   std::string error;
-  std::string own = path("dir/model-00009-of-00009.safetensors.mine");
+  std::string own = path("dir/model-9-of-9.safetensors");
   ASSERT_TRUE(writeFile(own, "x", error)) << error;
   save(path("dir"), tensors, 12);
   EXPECT_FALSE(fileExists(path("dir/model-00003-of-00003.safetensors")));
@@ -230,12 +230,12 @@ TEST_F(CheckpointTest, RemovesShardsOfEarlierSaves) {
   EXPECT_TRUE(fileExists(own));
 }
 
-// A pipe is written to, a link leads to the file that is replaced.
-TEST_F(CheckpointTest, WritesThroughLinksAndPipes) {
+// A pipe is written to; where links lead is known.
+TEST_F(CheckpointTest, WritesToPipesAndBehindLinks) {
   std::string error, pipe = path("pipe"), real = path("real");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  ASSERT_TRUE(tryFile(pipe, error)) << error; // waits for no reader
   int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
-  ASSERT_TRUE(tryFile(pipe, error)) << error;
   ASSERT_TRUE(writeFile(pipe, "text", error)) << error;
   char bytes[9] = {};
   EXPECT_EQ(read(reader, bytes, sizeof bytes), 4);
@@ -246,11 +246,17 @@ TEST_F(CheckpointTest, WritesThroughLinksAndPipes) {
   EXPECT_TRUE(S_ISFIFO(status.st_mode));
   ASSERT_TRUE(writeFile(real, "old", error)) << error;
   ASSERT_EQ(symlink("real", path("link").c_str()), 0);
+  ASSERT_EQ(symlink("link", path("again").c_str()), 0);
+  EXPECT_EQ(behindLinks(path("again")), real);
+  EXPECT_EQ(behindLinks(real), real);
+  ASSERT_EQ(symlink("/none", path("dangling").c_str()), 0);
+  EXPECT_EQ(behindLinks(path("dangling")), "/none");
+  // In folders that are saved a link is replaced: others own where it leads.
   ASSERT_TRUE(writeFile(path("link"), "new!", error)) << error;
   ASSERT_EQ(lstat(path("link").c_str(), &status), 0);
-  EXPECT_TRUE(S_ISLNK(status.st_mode));
+  EXPECT_TRUE(S_ISREG(status.st_mode));
   ASSERT_EQ(stat(real.c_str(), &status), 0);
-  EXPECT_EQ(status.st_size, 4);
+  EXPECT_EQ(status.st_size, 3);
 }
 
 TEST_F(CheckpointTest, RefusesBadFiles) {

@@ -182,7 +182,7 @@ TEST_F(DataTest, MaskMustFit) {
   EXPECT_FALSE(tokens.open(path, DataFormat::Auto, 256, error));
   EXPECT_HAS(error, "a.txt.mask' has 3 bytes, expected one for each of the 4 "
                     "tokens of");
-  put("a.txt.mask", std::string(4, '\0'));
+  put("a.txt.mask", std::string("\1\0\0\0", 4)); // what comes before it?
   EXPECT_FALSE(tokens.open(path, DataFormat::Auto, 256, error));
   EXPECT_HAS(error, "a.txt.mask' makes no token of");
   put("a.txt.mask", std::string("\1\1\7\1", 4));

@@ -38,7 +38,7 @@ public:
 
   /// Runs a schedule on global inputs, one per `getInputs`. Shards of
   /// parameters are taken from `state` (initialized on first use), in pieces
-  /// where they rest in them, and put together again after it; so are the
+  /// where they are stored so, and put together again after it; so are the
   /// gradients. Returns the values of `getOutputs`; one that the schedule does
   /// not write has no type.
   /// Fails with a diagnostic

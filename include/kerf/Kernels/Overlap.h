@@ -54,7 +54,7 @@ enum class Role {
   Wait,       ///< for a collective, whose result it reads first
   Store,      ///< to a buffer
   Collective, ///< among ranks of one stage, which may change its place
-  Fixed,      ///< others take part in it, or it holds such: nothing passes it
+  Fixed,      ///< others take part in it, or it is a loop: nothing passes it
 };
 
 struct Op {

@@ -5,8 +5,8 @@
 // not lie as their readers need them are converted by collectives. Find the
 // options of ops, the reshards that several readers share, the state in which
 // values are kept for the backward pass (or that they are recomputed), and
-// where weight, gradient and optimizer state rest, with the least time plus
-// price x bytes.
+// where weight, gradient and optimizer state are stored, with the least time
+// plus price x bytes.
 //
 // Idea: all of these are variables with a handful of states, all costs are
 // tables over two or three of them, so exact elimination solves it

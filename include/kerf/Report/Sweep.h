@@ -27,7 +27,7 @@ struct SweepPoint {
   std::string machine;
   int64_t devices = 0;
   bool fits = false;
-  bool isBarred = false; ///< by pins that so many devices cannot meet
+  bool isBarred = false; ///< no plan may have so many devices
   std::string reason;    ///< why not
   std::string layout;    ///< in short
   int64_t spares = 0;

@@ -29,7 +29,8 @@ def OverlapCollectivesPass : Pass<"kerf-overlap-collectives", "::mlir::ModuleOp"
     which their operands are made; one is under way at a time. Each starts as soon as its operand is there and the one
     before is done, gathers of parameters therefore ahead of their use, and is
     waited for (`spmd.wait`) where its result is read first or the next one
-    starts. Where nothing would be computed in between it stays as it is.
+    starts, and before a loop: a repeat, or an update that goes by layers (Muon).
+    Where nothing would be computed in between it stays as it is.
   }];
 }
 

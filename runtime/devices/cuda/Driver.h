@@ -191,6 +191,11 @@ struct Driver {
                                    size_t *offset, size_t *bytes) = nullptr;
 };
 
+/// A pointer as the driver wants it.
+inline CUdeviceptr address(const void *pointer) {
+  return reinterpret_cast<CUdeviceptr>(pointer);
+}
+
 } // namespace kerf::cuda
 
 #endif // KERF_DEVICES_CUDA_DRIVER_H

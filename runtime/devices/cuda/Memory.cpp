@@ -11,10 +11,6 @@
 using namespace kerf::cuda;
 using kerf::device::say;
 
-static CUdeviceptr address(const void *pointer) {
-  return reinterpret_cast<CUdeviceptr>(pointer);
-}
-
 static double gibibytes(uint64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }

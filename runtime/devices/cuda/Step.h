@@ -86,11 +86,6 @@ kerf_device_status enqueued(kerf_step &step, CUresult result, char *error,
 /// Bytes that every address of an operand is a multiple of, at most 256.
 uint32_t alignmentOf(const kerf_operand &operand);
 
-/// An operand's pointer as the driver wants it.
-inline CUdeviceptr address(const void *pointer) {
-  return reinterpret_cast<CUdeviceptr>(pointer);
-}
-
 /// Null when the request is refused; its message is written then.
 StepPointer prepareLaunch(Request &request);
 StepPointer prepareCopy(Request &request);

@@ -58,9 +58,6 @@ kerf_status kerf::runtime::evaluateHeldout(kerf_session *session,
     sum += weight > 0 ? loss * weight : 0;
     targets += weight;
   }
-  if (targets == 0)
-    message = "no token of the held-out part is a target: its mask has zeros "
-              "alone there";
   record.samples = samples.taken();
   record.loss = targets > 0 ? sum / targets : 0;
   return KERF_OK;

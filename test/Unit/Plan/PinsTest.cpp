@@ -151,7 +151,10 @@ TEST(Pins, CheckNamesShardGroups) {
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].find("shard=3 is not possible: expected one of 2, 4"), 0u)
       << errors[0];
-  // No data ranks, no groups: a warning says that the pin changes nothing.
+  EXPECT_EQ(checked.check("dp=4,shard=3,zero=1").size(), 1u);
+  // State that stays whole, and no data ranks: a warning says that the pin
+  // changes nothing.
+  EXPECT_TRUE(checked.check("dp=4,shard=3,zero=0").empty());
   EXPECT_TRUE(checked.check("dp=1,cp=1,shard=3").empty());
 }
 

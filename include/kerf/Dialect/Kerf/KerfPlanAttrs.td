@@ -151,7 +151,7 @@ def Kerf_AssignAttr : AttrDef<Kerf_Dialect, "Assign"> {
     micro-batches, a split in time. `pending` names axes over which an operand is an
     unreduced sum that passes through the op, which is linear in it. On an op
     of a step as the discardable attribute `kerf.assign`; without it nothing is
-    split. On a `kerf.param` it says where the parameter rests.
+    split. On a `kerf.param` it says how the parameter is stored.
 
     Optional, for ways to work that a search may find:
 

@@ -55,9 +55,8 @@ public:
   ~OutputFile();
 
   /// Opens a temporary file in the folder of `path`, which must exist. Removes
-  /// those that killed processes left there of the same `path`. A symbolic link
-  /// is followed. What exists and is no regular file (/dev/null, a pipe) is
-  /// written to directly.
+  /// those that killed processes left there of the same `path`. What exists and
+  /// is no regular file (/dev/null, a pipe) is written to directly.
   [[nodiscard]] bool open(const std::string &path, std::string &error);
   /// Appends. What the disk says of the last bytes `finish` tells.
   [[nodiscard]] bool write(const void *data, uint64_t size, std::string &error);
@@ -67,7 +66,6 @@ public:
   /// The two halves of `commit`, for files that appear together.
   [[nodiscard]] bool finish(std::string &error);
   [[nodiscard]] bool publish(std::string &error);
-  bool isSpecial() const { return special; }
 
 private:
   bool fail(const char *what, int code, std::string &error);
@@ -88,6 +86,11 @@ private:
 /// Whether `path` can be written: makes its folder, and a temporary file beside
 /// it that does not stay. What is at `path` is not touched.
 [[nodiscard]] bool tryFile(const std::string &path, std::string &error);
+
+/// What a symbolic link leads to, whether it is there or not; a path that is
+/// none as it is. For files that people name: links in folders that are saved
+/// are replaced, since what they lead to belongs to others.
+std::string behindLinks(const std::string &path);
 
 /// Writes `text` to `path` by rename.
 [[nodiscard]] bool writeFile(const std::string &path, std::string_view text,
