@@ -9,6 +9,7 @@
 #include "LayerGraph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 

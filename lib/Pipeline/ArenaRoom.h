@@ -7,6 +7,7 @@
 #include "kerf/Search/Search.h"
 #include "kerf/Sharding/Layout.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 

@@ -13,6 +13,7 @@
 #include "kerf/Cost/Timeline.h"
 #include "kerf/Layer/LayerTables.h"
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <optional>
