@@ -13,7 +13,7 @@ if [[ ${1:-} == --programs ]]; then
   shift
 fi
 
-# Copies of ccache serve several checkouts, whose files that read others differ.
+# Joined sources name their folder, so ccache would find none of another checkout.
 [[ -f $build/CMakeCache.txt ]] || command -v ccache >/dev/null || set -- -DKERF_UNITY=ON "$@"
 if [[ ! -f $build/build.ninja || $# -gt 0 ]]; then
   mkdir -p "$build"

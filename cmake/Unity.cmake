@@ -1,5 +1,5 @@
 # Six sources of a part in one read their headers once: a build from nothing
-# takes a sixth less. A change of one source then compiles six, so who works on
+# takes a fifth less. A change of one source then compiles six, so who works on
 # the code leaves it off.
 option(KERF_UNITY "Compile sources of a part together, for builds from nothing" OFF)
 
