@@ -166,6 +166,29 @@ def check_nans(runs):
     return wrong + ([] if same else ["--check-nans changes losses"])
 
 
+def poison(path, name):
+    """Writes 1e38 to every element of an f32 tensor of a safetensors file."""
+    data = bytearray(path.read_bytes())
+    start = 8 + int.from_bytes(data[:8], "little")
+    first, last = (start + at for at in json.loads(data[8:start])[name]["data_offsets"])
+    data[first:last] = array.array("f", [1e38] * ((last - first) // 4)).tobytes()
+    path.write_bytes(data)
+
+
+def check_name(bench, folder):
+    """Each stage names its own parameters: a large weight of the last layer is blamed."""
+    name, weights = "model.layers.3.mlp.up_proj.weight", folder / "weights.safetensors"
+    _, file = bench.compile("llama", e2e.Layout("pp2.1f1b.m4"))
+    runs = Runs(bench, file, folder)
+    runs.run("small", "--steps=1", f"--save-weights={weights}")
+    poison(weights, name)
+    try:
+        runs.run("large", "--steps=1", f"--init-from={weights}", "--check-nans")
+    except e2e.Failed as failed:
+        return [] if f"1e+38 ({name})" in str(failed) else [f"blamed is {str(failed)[-300:]}"]
+    return ["nobody is blamed"]
+
+
 def check_close(runs, one):
     """The largest relative difference from one rank's losses."""
     options = ["--steps=5", f"--loss-scale={SCALE}"]
@@ -196,6 +219,9 @@ def main():
             wrong += [] if error <= CLOSE else ["not close"]
             failed += bool(wrong)
             print(f"{family:8} {name}: {', '.join(wrong)[:400] or 'skipped'}, loss {error:.1e}", flush=True)
+        wrong = check_name(bench, Path(tempfile.mkdtemp(dir=folder)))
+        failed += bool(wrong)
+        print(f"llama    stages: {', '.join(wrong) or 'blame their own weights'}", flush=True)
     sys.exit(1 if failed else 0)
 
 
