@@ -320,8 +320,8 @@ bool kerf::runtime::tryFile(const std::string &path, std::string &error) {
     return access(path.c_str(), W_OK) == 0 ||
            failWith("write", path, errno, error);
   OutputFile file;
-  return makeFolder(parentFolder(path), error) && file.open(path, error) &&
-         file.write("", 1, error) && file.finish(error);
+  return file.open(path, error) && file.write("", 1, error) &&
+         file.finish(error);
 }
 
 bool kerf::runtime::makeFolder(const std::string &path, std::string &error) {

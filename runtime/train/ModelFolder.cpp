@@ -19,8 +19,10 @@ bool kerf::runtime::isModelFolder(const std::string &path) {
   return !endsWith(path, ".safetensors");
 }
 
-std::string kerf::runtime::weightsFile(const std::string &path) {
-  return isModelFolder(path) ? joinPath(path, "weights") : path;
+bool kerf::runtime::tryWeights(const std::string &path, std::string &error) {
+  bool isFolder = isModelFolder(path);
+  return makeFolder(isFolder ? path : parentFolder(path), error) &&
+         tryFile(isFolder ? joinPath(path, "weights") : path, error);
 }
 
 /// The type of the weights that are written, as the transformers library names

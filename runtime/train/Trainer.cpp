@@ -231,7 +231,7 @@ bool Trainer::tryTargets() {
   if (!isFirst)
     return true;
   for (const std::string &path : {options.saveWeights, options.saveAdapter})
-    if (!path.empty() && !tryFile(weightsFile(path), message))
+    if (!path.empty() && !tryWeights(path, message))
       return failLocally("the weights cannot be saved: " + message);
   return options.sample.empty() ||
          sampler.emplace(options, setup).open(message) ||

@@ -83,8 +83,8 @@ private:
   std::string target, temporary;
 };
 
-/// Whether `path` can be written: makes its folder, and a temporary file beside
-/// it that does not stay. What is at `path` is not touched.
+/// Whether `path` can be written: makes a temporary file beside it that does
+/// not stay. What is at `path` is not touched.
 [[nodiscard]] bool tryFile(const std::string &path, std::string &error);
 
 /// What a symbolic link leads to, whether it is there or not; a path that is

@@ -13,9 +13,9 @@ namespace kerf::runtime {
 /// Whether weights saved at `path` are a folder, not one .safetensors file.
 bool isModelFolder(const std::string &path);
 
-/// A file that is written when weights are saved at `path`: some file of a
-/// folder, whatever its name will be.
-std::string weightsFile(const std::string &path);
+/// Whether weights can be saved at `path`: makes their folder, as saving does,
+/// and leaves what is there as it is.
+[[nodiscard]] bool tryWeights(const std::string &path, std::string &error);
 
 /// Writes beside the weights in `folder` what the transformers library's
 /// `from_pretrained` reads: the config.json that the model was imported from
