@@ -155,7 +155,7 @@ std::string kerf::runtime::behindLinks(const std::string &path) {
   return found;
 }
 
-static bool isSpecialFile(const std::string &path) {
+bool kerf::runtime::isSpecialFile(const std::string &path) {
   struct stat status;
   return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
          !S_ISDIR(status.st_mode);

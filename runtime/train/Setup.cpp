@@ -316,6 +316,9 @@ static bool checkOutputs(const RunOptions &options, std::string &error) {
     else if (!isFolder(parentFolder(path)))
       error = "cannot write " + quote(path) + ": there is no folder " +
               quote(parentFolder(path));
+    else if (path == options.trace && isSpecialFile(path))
+      error = "cannot write " + quote(path) +
+              ": '--trace' needs a file that it can make parts beside";
     if (!error.empty())
       return false;
   }

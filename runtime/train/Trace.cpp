@@ -216,7 +216,9 @@ void TracePart::addEvent(const kerf_trace_event &event, int64_t step) {
   text += "}},\n";
 }
 
-bool TracePart::append(const StepTimes &times, std::string &error) {
+void TracePart::append(const StepTimes &times) {
+  if (problem)
+    return;
   text.clear();
   std::string step = "step " + std::to_string(times.step);
   addSpan("data", "data", times.dataStart, times.runStart, times.step);
@@ -224,7 +226,48 @@ bool TracePart::append(const StepTimes &times, std::string &error) {
   kerf_trace_event event;
   for (uint32_t i = 0; kerf_session_trace_event(session, i, &event); ++i)
     addEvent(event, times.step);
-  return writeAll(descriptor, text) || failWriting(name, errno, error);
+  if (!writeAll(descriptor, text))
+    problem = errno;
+}
+
+/// What a trace says of itself when it is merged.
+static std::string describeTrace(const std::string &path, int64_t first,
+                                 int64_t last, uint32_t found) {
+  return found == 0
+             ? "  note        no trace: the run ended before its first step"
+             : " wrote " + quote(path) +
+                   format(": steps %lld..%lld of %u ranks",
+                          static_cast<long long>(first),
+                          static_cast<long long>(last), found);
+}
+
+kerf_status TracePart::finish(const std::string &path, int64_t first,
+                              int64_t last, std::vector<std::string> &lines,
+                              kerf_error &failure) {
+  uint32_t ranks = kerf_artifact_meta(artifact)->world_size;
+  std::vector<double> problems(ranks);
+  double own = problem;
+  kerf_status status = kerf_session_trace(session, false, &failure);
+  if (status == KERF_OK)
+    status = kerf_session_gather(session, &own, 1, problems.data(), &failure);
+  if (status != KERF_OK || rank != 0)
+    return status;
+  for (uint32_t r = 0; r < ranks; ++r)
+    if (int code = static_cast<int>(problems[r]))
+      lines.push_back("  note        the trace lacks the end of rank " +
+                      std::to_string(r) + ": " + std::strerror(code));
+  uint32_t found = 0;
+  std::string error;
+  if (!mergeTrace(path, artifact, true, found, error)) {
+    lines.push_back("  note        the trace stays in parts beside " +
+                    quote(path) + ": " + error);
+    return status;
+  }
+  lines.push_back(describeTrace(path, first, last, found));
+  if (found > 0 && found < ranks)
+    lines.push_back("  note        the others run on machines that do not "
+                    "share the folder: their parts are there");
+  return status;
 }
 
 //===----------------------------------------------------------------------===//
@@ -310,8 +353,8 @@ bool kerf::runtime::mergeTrace(const std::string &path,
              meta.world_size, stages,
              isComplete && missing.empty() ? "true" : "false") +
       ", \"missing_ranks\": [" + missing + "]}, \"traceEvents\": [\n";
-  bool isWritten =
-      file.open(path, error) && file.write(head.data(), head.size(), error);
+  bool isWritten = file.open(behindLinks(path), error) &&
+                   file.write(head.data(), head.size(), error);
   for (const MappedFile &part : parts) {
     std::string_view events = eventsOf(part);
     isWritten = isWritten && file.write(events.data(), events.size(), error);

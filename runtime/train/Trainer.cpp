@@ -72,7 +72,7 @@ private:
   bool gatherWaits(StepRecord &record);
   bool isTraced() const;
   bool openTrace();
-  bool keepTrace();
+  void keepTrace();
   bool finishTrace();
   void rescueTrace();
   bool evaluate();
@@ -351,14 +351,15 @@ bool Trainer::runSession() {
   times.runStart = now();
   kerf_status result = kerf_session_run_step(session, &failure);
   times.runEnd = now();
-  return check(result, "step " + std::to_string(state.step) + ": ") ||
-         (keepTrace() && false);
+  if (check(result, "step " + std::to_string(state.step) + ": "))
+    return true;
+  keepTrace();
+  return false;
 }
 
-bool Trainer::keepTrace() {
-  std::string message;
-  return !isTraced() || trace->append(times, message) ||
-         failLocally("the trace: " + message);
+void Trainer::keepTrace() {
+  if (isTraced())
+    trace->append(times);
 }
 
 void Trainer::describeStep(StepRecord &record, double seconds) const {
@@ -417,7 +418,8 @@ bool Trainer::runStep(StepRecord &record) {
   noteLossScale(record);
   describeStep(record, std::max(now() - times.dataStart, 1e-9));
   // Not a part of the step that is told.
-  return keepTrace() && gatherWaits(record);
+  keepTrace();
+  return gatherWaits(record);
 }
 
 /// Collects where the ranks waited, of steps that are told, and now and then of
@@ -608,30 +610,15 @@ bool Trainer::openTrace() {
          failLocally(message);
 }
 
-/// The first rank merges; the others go on.
 bool Trainer::finishTrace() {
+  std::vector<std::string> lines;
+  int64_t traced = std::min(state.step, setup.traceLast);
+  kerf_status status =
+      trace->finish(options.trace, setup.traceFirst, traced, lines, failure);
   trace.reset();
-  if (!check(kerf_session_trace(session, false, &failure)) ||
-      !check(kerf_session_barrier(session, &failure)))
-    return false;
-  if (kerf_session_rank(session) != 0)
-    return true;
-  uint32_t found = 0;
-  std::string message;
-  if (!mergeTrace(options.trace, setup.artifact, true, found, message))
-    return failLocally("the trace was not written: " + message);
-  int64_t last = std::min(state.step, setup.traceLast);
-  if (found == 0)
-    log->line("  note        no trace: the run ended before its first step");
-  else
-    log->line(" wrote " + quote(options.trace) +
-              format(": steps %lld..%lld of %u ranks",
-                     static_cast<long long>(setup.traceFirst),
-                     static_cast<long long>(last), found));
-  if (found > 0 && found < meta.world_size)
-    log->line("  note        the others run on machines that do not share the "
-              "folder: their parts are there");
-  return true;
+  for (const std::string &text : lines)
+    log->line(text);
+  return check(status);
 }
 
 /// What is left of the trace of a run that failed: a launcher that sees all

@@ -118,6 +118,18 @@ class Trace(jobs.JobTest):
             self.end(self.start(f"--steps={steps}"), 0)
             self.assertEqual({e["args"]["step"] for e in self.events(self.trace())}, traced)
 
+    # A disk that fills ends no training. Whole lines of the parts are merged where there is room; a part that has no end is named.
+    def test_full_disk(self):
+        command = "ulimit -f 64; exec kerf-run \"$@\""
+        out, err = self.end(self.launch("bash", "-c", command, "-", MODEL, "--data=text.txt", "--trace=t.json",
+                                        "--steps=60", "--trace-steps=2..50"), 0)  # fmt: skip
+        self.assertIn(" iteration       60/      60", out)
+        for rank in (0, 1):
+            self.assertIn(f"  note        the trace lacks the end of rank {rank}: File too large\n", out)
+        self.assertIn("  note        the trace stays in parts beside 't.json': cannot write 't.json': File too large\n", out)
+        self.assertEqual(self.files(), ["t.json.rank0.part", "t.json.rank1.part", "text.txt"])
+        self.assertNotIn("note", err)
+
     # A rank that is killed: what all ranks had done until then is kept, said, and sound.
     def test_kill(self):
         process = self.start("--steps=100000", "--trace-steps=2..100000")
@@ -163,6 +175,7 @@ class Trace(jobs.JobTest):
         for arguments, message in [
             (["--steps=3", "--trace-steps=7..9"], "'--trace' has no step to trace: this run makes steps 1..3"),
             (["--steps=3", "--trace=."], "cannot write '.': it is a folder"),
+            (["--steps=3", "--trace=/dev/null"], "cannot write '/dev/null': '--trace' needs a file that it can make parts beside"),
             (["--steps=3", "--trace=no/t.json"], "cannot write 'no/t.json': there is no folder 'no'"),
         ]:
             _, err = self.end(self.start(*arguments), 1)

@@ -87,6 +87,10 @@ private:
 /// not stay. What is at `path` is not touched.
 [[nodiscard]] bool tryFile(const std::string &path, std::string &error);
 
+/// Whether a pipe or a device is at `path`: something that is written to, not
+/// replaced.
+bool isSpecialFile(const std::string &path);
+
 /// What a symbolic link leads to, whether it is there or not; a path that is
 /// none as it is. For files that people name: links in folders that are saved
 /// are replaced, since what they lead to belongs to others.

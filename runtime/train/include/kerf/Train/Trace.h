@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace kerf::runtime {
 
@@ -38,8 +39,15 @@ public:
   [[nodiscard]] bool open(const std::string &path,
                           const kerf_artifact *artifact, kerf_session *session,
                           std::string &error);
-  /// Appends what the session recorded in its last run.
-  [[nodiscard]] bool append(const StepTimes &times, std::string &error);
+  /// Appends what the session recorded in its last run. What cannot be written
+  /// is told by `finish`: a full disk ends no training.
+  void append(const StepTimes &times);
+  /// Collective, behind step `last` of the traced ones: ends the recording. The
+  /// first rank merges the parts and puts what there is to say into `lines`.
+  [[nodiscard]] kerf_status finish(const std::string &path, int64_t first,
+                                   int64_t last,
+                                   std::vector<std::string> &lines,
+                                   kerf_error &failure);
 
 private:
   void addEvent(const kerf_trace_event &event, int64_t step);
@@ -53,6 +61,7 @@ private:
   double epoch = 0; ///< of this rank's clock
   std::string name, text;
   int descriptor = -1;
+  int problem = 0; ///< errno of what could not be appended
 };
 
 /// Where the part of a rank lies while a job is under way.
