@@ -175,7 +175,7 @@ std::string report::printAlternatives(llvm::ArrayRef<AlternativeRow> rows,
   if (rows.empty())
     return "";
   std::string text = heading(
-      "ALTERNATIVES", "the fastest plan with another value of a choice", color);
+      "ALTERNATIVES", "the fastest plan found with another value of a choice", color);
   Table running = tableOfAlternatives(rows, stepSec);
   Table others = tableOfUntried(rows);
   text += running.print();

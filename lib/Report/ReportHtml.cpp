@@ -201,7 +201,7 @@ static std::string alternativesOf(const Explanation &e) {
       withHeading(tableOfAlternatives(e.alternatives, e.time.stepSec),
                   {"with", "step", "slower", "layout, and what takes longer"});
   return heading(
-             "Alternatives: the fastest plan with another value of a choice") +
+             "Alternatives: the fastest plan found with another value of a choice") +
          paragraph(kNotation, "soft") + tableOf(running, true) +
          tableOf(tableOfUntried(e.alternatives), false) +
          paragraph(roomyWords(e.roomy, e.time.stepSec));

@@ -55,8 +55,6 @@ constexpr int64_t kCandidatesBeyond = 1000;
 constexpr int64_t kCandidatesProven = 10000;
 /// Candidate plans that a quick search looks at where it has found a plan.
 constexpr double kQuickCandidates = 2000;
-/// Guesses of nodes are off by this part, mostly.
-constexpr double kGuessSlack = 0.08;
 
 static int64_t ordersCount(const SearchProblem &problem, const Shape &shape) {
   if (!problem.pins.order.empty())
@@ -121,12 +119,16 @@ void Searcher::listShapes() {
     double bound = least.sec;
     double guess = std::max(bound, bounds.estimateOf(shape, outer.order));
     alternatives.noteBound(shape, least);
-    push({bound, guess, Level::Shape, 0, static_cast<int32_t>(index)});
+    OpenPart part = {bound, guess, Level::Shape, 0,
+                     static_cast<int32_t>(index)};
+    alternatives.noteGuess(shape, part);
+    push(part);
     openNodes += orders;
   }
 }
 
 void Searcher::expandShape(int32_t index) {
+  expandedShapes.insert(index);
   const Shape &shape = shapes[index];
   for (std::vector<MeshAxis> &order : ordersOf(problem, shape)) {
     double bound = bounds.secondsOf(shape, order);
@@ -136,8 +138,10 @@ void Searcher::expandShape(int32_t index) {
     node.outer.order = std::move(order);
     for (int kind : kindsOf(problem))
       asked.insert(problem.tables->alike(keyOf(node.outer, kind)));
-    push(
-        {bound, guess, Level::Node, 0, static_cast<int32_t>(nodes.size() - 1)});
+    OpenPart part = {bound, guess, Level::Node, 0,
+                     static_cast<int32_t>(nodes.size() - 1)};
+    alternatives.noteGuess(shape, part);
+    push(part);
   }
 }
 
@@ -200,8 +204,10 @@ void Searcher::expandNode(const OpenPart &part) {
                 {0, 0, Level::Candidate, 0, index,
                  static_cast<int16_t>(sharding), static_cast<int16_t>(schedule),
                  static_cast<int32_t>(layouts)});
-            candidate.bound < HUGE_VAL)
+            candidate.bound < HUGE_VAL) {
+          alternatives.noteGuess(outer, candidate);
           push(candidate);
+        }
     }
   }
 }
@@ -487,6 +493,7 @@ SearchResult kerf::search(const SearchProblem &problem) {
   SearchProblem sized = withSizes(problem);
   Searcher searcher(sized);
   searcher.run();
+  searcher.improveAlternatives();
   SearchResult result;
   searcher.certify();
   result.best = std::move(searcher.winner);

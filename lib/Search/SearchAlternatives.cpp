@@ -65,6 +65,64 @@ void Alternatives::noteBound(const Shape &shape, const LowerBound &bound) {
       track.bound = bound;
 }
 
+/// Keeps the few with the lowest guesses.
+static void keepFew(std::vector<OpenPart> &parts, const OpenPart &part,
+                    size_t most) {
+  if (parts.size() == most && part.guess >= parts.back().guess)
+    return;
+  auto at = llvm::upper_bound(parts, part, [](const auto &a, const auto &b) {
+    return a.guess < b.guess;
+  });
+  parts.insert(at, part);
+  if (parts.size() > most)
+    parts.pop_back();
+}
+
+void Alternatives::noteGuess(const Shape &shape, const OpenPart &part) {
+  constexpr size_t kFew = 6;
+  for (const auto &value : valuesOf(shape)) {
+    Track &track = tracks[value];
+    keepFew(part.level == Level::Shape ? track.shapes : track.nodes, part,
+            kFew);
+  }
+}
+
+/// Guesses of one schedule are off in the same way, so that all of another one
+/// would lie behind them.
+void Alternatives::noteGuess(const OuterChoice &outer,
+                             const OpenPart &candidate) {
+  constexpr size_t kFewOfSchedule = 4;
+  for (const auto &value : valuesOf(outer))
+    keepFew(tracks[value].candidates[outer.schedule], candidate,
+            kFewOfSchedule);
+}
+
+std::vector<OpenPart> Alternatives::Track::guessed(Level level) const {
+  if (level != Level::Candidate)
+    return level == Level::Shape ? shapes : nodes;
+  std::vector<OpenPart> all;
+  for (const auto &[schedule, parts] : candidates)
+    llvm::append_range(all, parts);
+  return all;
+}
+
+std::vector<Alternatives::Promise> Alternatives::promises(const PlanPoint &best,
+                                                          Level level) const {
+  auto chosen = valuesOf(best.outer);
+  std::vector<Promise> found;
+  for (const auto &[key, track] : tracks)
+    if (track.evaluated() && !llvm::is_contained(chosen, key))
+      for (const OpenPart &part : track.guessed(level))
+        if (part.bound < track.seconds() &&
+            part.guess < track.seconds() * (1 + kGuessSlack))
+          found.push_back({part, track.seconds()});
+  llvm::sort(found, [](const Promise &a, const Promise &b) {
+    return std::tie(a.part.guess, a.part.number) <
+           std::tie(b.part.guess, b.part.number);
+  });
+  return found;
+}
+
 bool Alternatives::improves(const OuterChoice &outer,
                             std::pair<double, double> value) const {
   return llvm::any_of(valuesOf(outer), [&](const auto &own) {
@@ -137,7 +195,7 @@ std::vector<Alternative> Alternatives::list(Searcher &searcher,
   auto chosen = valuesOf(best.outer);
   std::vector<Alternative> result;
   for (const auto &[key, track] : tracks) {
-    if (llvm::is_contained(chosen, key))
+    if (llvm::is_contained(chosen, key) || !track.isKnown())
       continue;
     Alternative &alternative = result.emplace_back();
     alternative.what = pinText(key.first, key.second);

@@ -16,6 +16,8 @@ namespace kerf::search_detail {
 /// Candidate plans are simulated on the timeline when their closed form is at
 /// most this part above the best.
 constexpr double kPlayedSlack = 0.08;
+/// Guesses of nodes are off by this part, mostly.
+constexpr double kGuessSlack = 0.08;
 
 enum class Level : int8_t { Shape, Node, Candidate };
 
@@ -67,6 +69,18 @@ public:
   /// Whether `noteCandidate` would keep it.
   bool improves(const OuterChoice &outer,
                 std::pair<double, double> value) const;
+  /// The few that are guessed to be the fastest: shapes, nodes, candidate
+  /// plans.
+  void noteGuess(const Shape &shape, const OpenPart &part);
+  void noteGuess(const OuterChoice &outer, const OpenPart &candidate);
+  /// What may be faster than the plan that stands for a value.
+  struct Promise {
+    OpenPart part;
+    double listedSec; ///< of that plan
+  };
+  /// Of values that `best` does not have and that a plan stands for; those that
+  /// are guessed to be the fastest first.
+  std::vector<Promise> promises(const PlanPoint &best, Level level) const;
   std::vector<Alternative> list(Searcher &searcher, const PlanPoint &best);
 
 private:
@@ -75,7 +89,18 @@ private:
     double bytes = HUGE_VAL; ///< least of a shape that does not fit
     std::pair<double, double> value = {HUGE_VAL, HUGE_VAL};
     size_t candidate = 0;
+    std::vector<OpenPart> shapes, nodes; ///< by guess, as candidates
+    std::map<ScheduleKind, std::vector<OpenPart>> candidates;
+    std::vector<OpenPart> guessed(Level level) const;
     bool evaluated() const { return value.second < HUGE_VAL; }
+    /// Something was told of it besides guesses.
+    bool isKnown() const {
+      return evaluated() || bound.sec < HUGE_VAL || bytes < HUGE_VAL;
+    }
+    /// On the timeline, where it was simulated.
+    double seconds() const {
+      return value.first < HUGE_VAL ? value.first : value.second;
+    }
   };
   /// By decision ("tp"), then value.
   std::map<std::pair<int, int64_t>, Track> tracks;
@@ -88,6 +113,7 @@ struct Searcher {
         best(problem.enoughSec) {}
 
   void run();
+  void improveAlternatives();
   void certify();
   PlanPoint planOf(const Evaluated &candidate);
   OuterChoice outerOf(const OpenPart &part) const;
@@ -104,6 +130,7 @@ private:
   ShapeBounds bounds;
   NodeBounds nodeBounds;
   std::vector<Shape> shapes;
+  std::set<int32_t> expandedShapes;
   std::deque<SearchNode> nodes;
   /// Open parts in the order in which they are worked off: by guess, to find
   /// good plans soon; by bound, to prove that there are no better ones.
@@ -131,6 +158,11 @@ private:
   double closed = 0; ///< so many for all splits of candidate plans
   /// What need not be looked at takes as long: the best plan on the timeline.
   double best;
+  /// What a candidate plan has to be faster than, where alternatives are looked
+  /// for; else 0.
+  double listedSec = 0;
+  /// Candidate plans that were solved for alternatives.
+  std::set<std::tuple<int32_t, int16_t, int16_t, int32_t>> lookedAt;
   double openBound = HUGE_VAL;               ///< of what was not looked at
   std::vector<OpenCandidate> openCandidates; ///< as far as they were solved
   /// Of those with too many splits to simulate all; of candidate plans that are
@@ -185,6 +217,7 @@ private:
                      double least);
   void takeSplit(const OpenPart &part, const StageProblem &stages,
                  const StageSplit &split);
+  void lookAt(const Alternatives::Promise &promise);
   void closeCandidates();
   bool closeCandidate(OpenCandidate &candidate);
   bool fillPrograms(const OpenPart &part, StageProblem stages,

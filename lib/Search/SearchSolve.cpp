@@ -42,7 +42,8 @@ double Searcher::simulateCandidate(const OpenPart &part,
                                    const StageProblem &stages,
                                    const StageSplit &split, double value,
                                    double least) {
-  if (value > best * (1 + kPlayedSlack) && least >= best)
+  bool isClear = value > best * (1 + kPlayedSlack) && least >= best;
+  if (isClear && value >= listedSec)
     return HUGE_VAL;
   OuterChoice outer = outerOf(part);
   tasks += 2.0 * static_cast<double>(outer.pp) *
@@ -200,6 +201,8 @@ void Searcher::solvePart(const OpenPart &part) {
   // Solved for its bound alone: that of others is no higher.
   if (!problem.prove && later.byBound && part.guess >= best)
     stages.worth = std::min(stages.worth, looseBound);
+  if (listedSec > 0)
+    stages.worth = listedSec;
   if (isHopeless(part, stages)) {
     ++certificate.evaluated;
     return;
@@ -262,7 +265,7 @@ StageSplit Searcher::withBestOnce(const OpenPart &part,
   constexpr int64_t kFewMicroBatches = 16;
   OuterChoice outer = outerOf(part);
   const TableList &tables = nodes[part.index].tables;
-  if (!split.fits() || sec > best * (1 + kSlack) ||
+  if (!split.fits() || sec > std::max(best, listedSec) * (1 + kSlack) ||
       (outer.microBatches > kFewMicroBatches &&
        !movesTable(problem, outer, placedOf(stages, split, tables))))
     return split;

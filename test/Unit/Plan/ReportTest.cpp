@@ -125,7 +125,7 @@ TIME  one step, mean over stages
   next                        memory bandwidth; without both, 52.0 ms
   closed form 484 ms          as long as the step
 
-ALTERNATIVES  the fastest plan with another value of a choice
+ALTERNATIVES  the fastest plan found with another value of a choice
 
   tp=4  524 ms  +8.3 %  tp 4 pp 2 | 4 x 1 | 1f1b | zero 1: +32.0 ms recomputation, +8.00 ms bubble
 

@@ -630,6 +630,32 @@ static SearchProblem pinned(const SearchProblem &problem,
   return other;
 }
 
+// The plan that stands for a value is mostly the fastest that has it.
+TEST(Search, AlternativesAreFast) {
+  int all = 0, slower = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    auto instance = randomInstance(seed);
+    SearchResult result = search(instance->problem);
+    for (const Alternative &alternative : result.alternatives) {
+      if (!alternative.plan)
+        continue;
+      SearchResult best =
+          searchExhaustively(pinned(instance->problem, alternative.what));
+      ASSERT_TRUE(best.best);
+      // The pin may leave a single data rank, over which ZeRO shards nothing.
+      if (best.best->outer.zero > 0 && best.best->outer.shardGroup == 1)
+        continue;
+      double part = alternative.plan->stepSec / best.best->stepSec;
+      EXPECT_GE(part, 1 - 1e-9);
+      ++all;
+      slower += part > 1.005;
+    }
+  }
+  EXPECT_GT(all, 100);
+  // A third of what the search alone has solved.
+  EXPECT_LT(slower, all / 10) << "of " << all;
+}
+
 // Of everything with a value that was not tried nothing is faster than the
 // bound that is told; and what is called no faster, or slower, is that.
 TEST(Search, ProvesAlternatives) {
