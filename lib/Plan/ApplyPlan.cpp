@@ -86,6 +86,9 @@ private:
   void addOption(const LayerOp &layer, InnerAxis axis, const OpOption &option,
                  const Factors &facts, Assignment &assignment);
   Assignment assignmentOf(LayerPlace place, const Factors &facts);
+  bool isOpen(Value value) const;
+  bool arrives(Operation *op, llvm::ArrayRef<Layout> arriving,
+               const OpLayouts &layouts, std::string &error) const;
 
   ModelOp model;
   const StepModel &step;
@@ -96,7 +99,8 @@ private:
   llvm::MapVector<Operation *, LayerPlace> places;
   std::optional<PlanAxes> axes;
   llvm::DenseMap<Value, Layout> made;
-  bool ringsTensor = false; ///< `ringsTensorRanks`
+  llvm::DenseSet<Value> open; ///< `isOpen`
+  bool ringsTensor = false;   ///< `ringsTensorRanks`
 };
 } // namespace
 
@@ -368,6 +372,42 @@ Assignment PlanWriter::additionOf(LayerPlace place, const Factors &facts) {
   return assignment;
 }
 
+/// True for a value that an op makes which is left to its operands because of
+/// micro-batches, as it is or through loops.
+bool PlanWriter::isOpen(Value value) const {
+  if (open.contains(value))
+    return true;
+  auto result = dyn_cast<OpResult>(value);
+  auto loop = value.getDefiningOp<RepeatOp>();
+  if (!loop)
+    return false;
+  OperandRange carried = loop.getYield().getCarried();
+  unsigned number = result.getResultNumber();
+  return number < carried.size() && open.contains(carried[number]);
+}
+
+/// Whether an op gets all that comes of micro-batches as it needs it. A layout
+/// does not know them: what is linear in their sum (a loss that is scaled, or
+/// added to another) passes it on, and the operands say so.
+bool PlanWriter::arrives(Operation *op, llvm::ArrayRef<Layout> arriving,
+                         const OpLayouts &layouts, std::string &error) const {
+  PhaseAttr phase = getPhase(op);
+  if (phase && phase.getKind() == PhaseKind::Update)
+    return true;
+  if (llvm::any_of(op->getOperands(), [&](Value v) { return isOpen(v); })) {
+    error = "an operand is left to its operands, too";
+    return false;
+  }
+  return llvm::all_of(
+      llvm::zip_equal(arriving, layouts.operands), [&](auto both) {
+        const auto &[from, need] = both;
+        bool isOfMicro = llvm::is_contained(from.sums, axes->micro()) ||
+                         from.isShardedBy(axes->micro());
+        return !isOfMicro ||
+               succeeded(planConversion(from, need, *axes, error));
+      });
+}
+
 /// Assigns an op, where the IR can carry it out.
 void PlanWriter::set(Operation *op, const Factors &facts,
                      const Assignment &assignment) {
@@ -378,8 +418,10 @@ void PlanWriter::set(Operation *op, const Factors &facts,
   });
   std::string error;
   auto layouts = layoutsOf(facts, assignment, arriving, *axes, error);
-  if (failed(layouts)) {
+  if (failed(layouts) || !arrives(op, arriving, *layouts, error)) {
     LDBG() << op->getName() << " is left to its operands: " << error;
+    if (succeeded(layouts))
+      open.insert_range(op->getResults());
     return;
   }
   setAssignment(op, facts, assignment, *axes);

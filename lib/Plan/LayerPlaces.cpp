@@ -202,11 +202,18 @@ kerf::decidedOps(ModelOp model, const StepModel &step) {
     bool makesWeight =
         op->getNumResults() == 1 &&
         (isMadeOfFrozen(op->getResult(0)) || isWeightCopy(op->getResult(0)));
+    // A penalty on weights, which nothing decides, is no part of a batch.
+    bool readsPenalty = llvm::any_of(op->getOperands(), [](Value operand) {
+      Operation *maker = operand.getDefiningOp();
+      return maker && !isSource(maker) && typeOf(operand).getRank() == 0 &&
+             isMadeOfParams(operand);
+    });
     // Of activations whose batch is part of another dimension, summed, or of
     // one sequence: that is a factor of no op. What reads gradients of weights
     // follows them.
     bool isAlone = step.batch == 1;
-    bool isMerged = (layer.phase != LayerPhase::WeightGradient ||
+    bool isMerged = !readsPenalty &&
+                    (layer.phase != LayerPhase::WeightGradient ||
                      (isAlone && sumsRows(layer))) &&
                     llvm::any_of(op->getOperands(), [&](Value operand) {
                       Operation *maker = operand.getDefiningOp();

@@ -147,7 +147,8 @@ void PlanPins::fixStages(const StepModel &step) {
     int64_t count = 0;
     for (LayersAttr run : PlanAttr::getRuns(entry))
       for (const LayerRun &own : step.runs)
-        if (own.repeat >= 0 && step.kinds[own.kind].name == run.getKind()) {
+        if (own.kind != step.embedding() && own.kind != step.head() &&
+            step.kinds[own.kind].name == run.getKind()) {
           count += run.getCount();
           break;
         }

@@ -23,6 +23,7 @@
 #include "kerf/Step/ReadStep.h"
 #include "kerf/Support/Input.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/DebugLog.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -112,13 +113,48 @@ static bool accumulates(ModelOp model, const StepModel &step) {
   PlanPoint plan;
   plan.outer.microBatches = parts;
   OwningOpRef<ModelOp> copy(model.clone());
-  ScopedDiagnosticHandler quiet(model.getContext(),
-                                [](Diagnostic &) { return success(); });
+  ScopedDiagnosticHandler quiet(model.getContext(), [](Diagnostic &diagnostic) {
+    LDBG() << "no micro-batches: " << diagnostic.getLocation() << ": "
+           << diagnostic.str();
+    return success();
+  });
   auto nothing = [](int, const LayerPoint &) -> const LayerLayout * {
     return nullptr;
   };
   return succeeded(applyPlan(*copy, step, plan, nothing)) &&
          succeeded(propagatePlan(*copy));
+}
+
+/// True when two loops read the parameters of one layer: stages store those of
+/// their own loop.
+static bool sharesLayers(ModelOp model) {
+  llvm::StringMap<llvm::SmallVector<RepeatOp, 1>> readers;
+  bool shares = false;
+  model.getBody().walk([&](ParamOp param) {
+    auto loop = param->getParentOfType<RepeatOp>();
+    PhaseAttr phase = getPhase(param);
+    if (!loop || !param.isPerIteration() ||
+        (phase && phase.getKind() != PhaseKind::Forward))
+      return;
+    auto &known = readers[param.getName()];
+    shares |= llvm::any_of(known, [&](RepeatOp other) {
+      return other != loop && other.getStart() < loop.getEnd() &&
+             loop.getStart() < other.getEnd();
+    });
+    known.push_back(loop);
+  });
+  return shares;
+}
+
+/// Leaves out pipelines.
+static void keepOneStage(Pins &pins, std::vector<std::string> &errors) {
+  if (!allows(pins, "pp", pins.pp, 1))
+    errors.push_back("the pins ask for pipeline stages, and two loops of this "
+                     "model read the parameters of one layer; the nearest is "
+                     "pp=1");
+  pins.pp = {1};
+  pins.excluded.push_back({"pipeline stages (pp > 1)",
+                           "two loops read the parameters of one layer"});
 }
 
 //===----------------------------------------------------------------------===//
@@ -398,9 +434,37 @@ FailureOr<StepModel> kerf::plannedStep(ModelOp model) {
     return failure();
   step->keepsOrder = dropsByOrder(model);
   step->updatesPieces = updatesPieces(model);
+  step->sharesLayers = sharesLayers(model);
   step->accumulates =
       model->hasAttr(kPlanAttrName) || accumulates(model, *step);
   return step;
+}
+
+/// The pin `layers` counts layers; what stands between two loops is a place
+/// of its own to the search, and goes with the layer behind it.
+static void countBetween(const StepModel &step, Pins &pins) {
+  int64_t sum = 0;
+  for (int64_t count : pins.stageLayers)
+    sum += count;
+  if (pins.stageLayers.empty() || sum != step.layers())
+    return;
+  size_t stage = 0;
+  int64_t left = pins.stageLayers.front();
+  std::vector<int64_t> counts(pins.stageLayers.size(), 0);
+  auto next = [&] {
+    while (left == 0 && stage + 1 < counts.size())
+      left = pins.stageLayers[++stage];
+  };
+  for (const LayerRun &run : step.runs) {
+    if (run.kind == step.embedding() || run.kind == step.head())
+      continue;
+    for (int64_t i = 0; i < run.count; ++i) {
+      next();
+      ++counts[stage];
+      left -= run.repeat >= 0;
+    }
+  }
+  pins.stageLayers = std::move(counts);
 }
 
 /// Leaves out of the space what cannot be done for a step, and tells it.
@@ -408,6 +472,8 @@ static void excludeFor(const StepModel &step, Pins &pins,
                        std::vector<std::string> &errors) {
   if (!step.updatesPieces)
     keepStateWhole(pins, errors);
+  if (step.sharesLayers)
+    keepOneStage(pins, errors);
   if (step.accumulates)
     return;
   if (!allows(pins, "m", pins.microBatches, 1))
@@ -469,6 +535,7 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(const Subject &subject,
     planned = pinPlan(given, solution->step, solution->pins, errors);
     keepWhole(given, solution->step);
   } else {
+    countBetween(solution->step, solution->pins);
     excludeFor(subject.step, solution->pins, errors);
     ordered = orderOptions(solution->step);
   }

@@ -425,7 +425,8 @@ LogicalResult Planner::visitRepeat(RepeatOp repeat) {
        llvm::zip_equal(carried, repeat.getYield().getCarried())) {
     const Layout &found = plan.values[yielded];
     if (layout.any || layout.zero) {
-      if (layout.any)
+      // Zeros have any parts, as the body makes them.
+      if (layout.any || found.ragged < 0)
         layout.dims = found.dims;
       if (layout.zero)
         layout.sums = found.sums;

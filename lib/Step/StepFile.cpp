@@ -160,6 +160,7 @@ void visitFields(Of<StepModel> auto &step, auto visit) {
   visit("keeps_order", step.keepsOrder);
   visit("accumulates", step.accumulates);
   visit("updates_pieces", step.updatesPieces);
+  visit("shares_layers", step.sharesLayers);
 }
 
 /// Names of the values of an enumeration, in order.

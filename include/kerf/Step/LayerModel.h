@@ -162,6 +162,8 @@ struct StepModel {
   bool accumulates = true;
   /// Updates are made element by element: state can rest in flat pieces.
   bool updatesPieces = true;
+  /// A layer reads parameters of a layer of another loop: one stage has both.
+  bool sharesLayers = false;
   double parameters() const; ///< elements, tied ones once
   /// Of these, what a token is multiplied by: of experts those that it chooses.
   double activeParameters() const;
