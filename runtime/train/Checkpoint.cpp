@@ -161,6 +161,12 @@ static bool isConstantBuffer(std::string_view name) {
   return false;
 }
 
+static bool isEmbedding(const std::string &name) {
+  return endsWith(name, "wte.weight") ||
+         endsWith(name, "embed_tokens.weight") ||
+         endsWith(name, "word_embeddings.weight");
+}
+
 /// Whether `name` is the output projection of a model that ties it, and equals
 /// one of the claimed embeddings.
 static const TensorEntry *findTied(const Checkpoint &checkpoint,
@@ -173,15 +179,21 @@ static const TensorEntry *findTied(const Checkpoint &checkpoint,
     if (!claimed)
       continue;
     const TensorEntry &entry = *claimed->entry;
-    bool isEmbedding = endsWith(entry.name, "wte.weight") ||
-                       endsWith(entry.name, "embed_tokens.weight") ||
-                       endsWith(entry.name, "word_embeddings.weight");
-    if (isEmbedding && entry.dtype == head.dtype && entry.shape == head.shape &&
+    if (isEmbedding(entry.name) && entry.dtype == head.dtype &&
+        entry.shape == head.shape &&
         std::memcmp(checkpoint.data(*claimed), checkpoint.data(place),
                     head.end - head.begin) == 0)
       return &entry;
   }
   return nullptr;
+}
+
+/// Whether the checkpoint has what a head may be compared with.
+static bool hasEmbedding(const CheckpointMatch &match) {
+  return std::any_of(match.places.begin(), match.places.end(),
+                     [](const Checkpoint::Place *claimed) {
+                       return claimed && isEmbedding(claimed->entry->name);
+                     });
 }
 
 /// Checks shape and type of a claimed tensor.
@@ -220,7 +232,7 @@ static void checkUnclaimed(const Checkpoint &checkpoint,
     } else if (isConstantBuffer(name)) {
       if (buffers++ == 0)
         first = name;
-    } else if (name == "lm_head.weight") {
+    } else if (name == "lm_head.weight" && hasEmbedding(match)) {
       errors.push_back("tensor " + quote(name) +
                        " differs from the embedding, and the model ties the "
                        "two: import it with 'tie_word_embeddings' false");

@@ -375,6 +375,10 @@ TEST_F(CheckpointTest, AcceptsTiedHeadsAndConstantBuffers) {
   EXPECT_HAS(match.notes[1], "ignored 2 constant buffers");
   save(file, {{"wte.weight", {1, 2}, {2}}, {"lm_head.weight", {1, 3}, {2}}});
   EXPECT_HAS(errorsOf(file, model), "differs from the embedding");
+  save(file, {{"lm_head.weight", {1, 3}, {2}}});
+  EXPECT_HAS(errorsOf(file, model),
+             "tensor 'wte.weight' of shape [2] is missing");
+  EXPECT_HAS(errorsOf(file, model), "unexpected tensor 'lm_head.weight'");
   save(file, {{"wte.weight", {1, 2}, {2}}, {"h.c_attn.bias", {1}, {1}}});
   EXPECT_HAS(errorsOf(file, model), "unexpected tensor 'h.c_attn.bias'");
 }
