@@ -38,15 +38,22 @@ static llvm::StringRef runsAs(const Device &device, llvm::StringRef type) {
   return type;
 }
 
-double kerf::peakOf(const Device &device, llvm::StringRef type) {
-  if (double peak = statedPeak(device, runsAs(device, type)))
-    return peak;
+llvm::StringRef kerf::ratedAs(const Device &device, llvm::StringRef type) {
+  llvm::StringRef own = runsAs(device, type);
+  if (statedPeak(device, own) > 0)
+    return own;
   if (type == "f64" && device.peak.count("f32"))
-    return statedPeak(device, "f32") / 2;
-  double lowest = 0;
-  for (const auto &[name, peak] : device.peak)
-    lowest = lowest == 0 ? peak : std::min(lowest, peak);
-  return lowest;
+    return "f32";
+  auto lowest = std::min_element(
+      device.peak.begin(), device.peak.end(),
+      [](const auto &a, const auto &b) { return a.second < b.second; });
+  return lowest == device.peak.end() ? "" : llvm::StringRef(lowest->first);
+}
+
+double kerf::peakOf(const Device &device, llvm::StringRef type) {
+  llvm::StringRef rated = ratedAs(device, type);
+  double peak = statedPeak(device, rated);
+  return type == "f64" && rated == "f32" ? peak / 2 : peak;
 }
 
 double kerf::multiprocessors(const Device &device) {

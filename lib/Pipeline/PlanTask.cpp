@@ -186,6 +186,10 @@ static LogicalResult readAmounts(const PlanOptions &options, PlanTask &task) {
   if (!isZero && // which `readCount` refuses
       failed(readAmount(options.price, readCount, "an amount (2.5, 0)", price)))
     return failure();
+  constexpr double kMostPrice = 1e6; // as in a cluster's description
+  if (price > kMostPrice)
+    return fail("expected at most 1000000 as --price, found '" + options.price +
+                "'");
   if (options.price.getNumOccurrences())
     task.price = price;
   if (task.limits.any() && task.sweep.empty())
@@ -435,11 +439,12 @@ static LogicalResult refuse(const PlanInput &input, const Solution &solution) {
 }
 
 static void printScreen(const PlanTask &task, const Explanation &explanation) {
+  bool mayCompile = !task.compiles && explanation.trust.notCompiled.empty();
   bool color = llvm::outs().has_colors();
   if (task.explain == ExplainSize::Short)
     llvm::outs() << printShort(explanation, color)
                  << "\n  more: --explain=full, --html=FILE"
-                 << (task.compiles ? "" : "; -o FILE.kerf compiles it") << '\n';
+                 << (mayCompile ? "; -o FILE.kerf compiles it" : "") << '\n';
   if (task.explain == ExplainSize::Full)
     llvm::outs() << printText(explanation, color);
 }

@@ -176,7 +176,7 @@ static bool meets(const SweepPoint &point, const Sweep &sweep) {
       limits.seconds == 0 || point.run.seconds * margin <= limits.seconds;
   bool isPaid = limits.price == 0 || (!sweep.currency.empty() &&
                                       point.run.price * margin <= limits.price);
-  return point.fits && inTime && isPaid;
+  return point.fits && point.run.ends() && inTime && isPaid;
 }
 
 /// Marks what meets the limits, and the cheapest of that.

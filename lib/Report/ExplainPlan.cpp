@@ -1,5 +1,6 @@
 //===- ExplainPlan.cpp - a plan in the field's words ----------------------===//
 
+#include "kerf/Cost/Kernels.h"
 #include "kerf/Report/ExplainDetail.h"
 
 #include "kerf/Report/Report.h"
@@ -530,6 +531,15 @@ static KindRow describeKind(const ExplainInput &input, const PlanPoint &plan,
   return row;
 }
 
+/// The type whose peak counts for `type`, unless that is as fast: what runs in
+/// f32 is, and f16 runs as bf16.
+static std::string ratedAsOther(const Device &device, llvm::StringRef type) {
+  llvm::StringRef rated = ratedAs(device, type);
+  bool isFine =
+      rated == type || rated == "f32" || (type == "f16" && rated == "bf16");
+  return isFine ? "" : rated.str();
+}
+
 PlanPart explain_detail::describePlan(const ExplainInput &input,
                                       const PlanPoint &plan) {
   const StepModel &step = *input.step;
@@ -539,6 +549,7 @@ PlanPart explain_detail::describePlan(const ExplainInput &input,
   part.cluster = machine.name;
   part.device = machine.device.name;
   part.type = step.type;
+  part.ratedAs = ratedAsOther(machine.device, step.type);
   part.batch = step.batch;
   part.sequence = step.sequence;
   part.parameters = step.parameters();

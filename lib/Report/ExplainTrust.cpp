@@ -102,11 +102,13 @@ static void addMeasured(TrustPart &part, const ExplainInput &input,
 }
 
 /// See `TrustPart::notCompiled`.
-static std::string describeBackend(const Device &device) {
+static std::string describeBackend(const Device &device, llvm::StringRef type) {
   const GpuFacts *gpu = findGpu(device.arch);
-  bool isCompiled = device.target == BackendTarget::Cpu ||
-                    (device.target == BackendTarget::Cuda && gpu && gpu->ptx);
-  if (isCompiled)
+  bool isGpu = device.target == BackendTarget::Cuda && gpu && gpu->ptx;
+  if (isGpu && type == "fp8" && !hasFloat8(device.arch))
+    return "none are made: GPUs of " + device.arch +
+           " have no matmuls of 8-bit floats, which sm_89 and newer have";
+  if (isGpu || device.target == BackendTarget::Cpu)
     return "";
   std::string arch = device.arch.empty() ? "" : " (" + device.arch + ")";
   return "none are made for '" + device.name + "'" + arch +
@@ -282,7 +284,7 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
   trust.notModelled = {"stragglers and jitter", "other jobs on the network",
                        "thermal throttling", "input pipeline",
                        "fragmentation of memory"};
-  trust.notCompiled = describeBackend(input.machine->device);
+  trust.notCompiled = describeBackend(input.machine->device, input.step->type);
   addMeasured(trust, input, plan.outer);
   trust.certificate = input.result->certificate;
   trust.excluded = input.excluded;

@@ -174,8 +174,9 @@ std::string report::printAlternatives(llvm::ArrayRef<AlternativeRow> rows,
                                       double stepSec, bool color) {
   if (rows.empty())
     return "";
-  std::string text = heading(
-      "ALTERNATIVES", "the fastest plan found with another value of a choice", color);
+  std::string text =
+      heading("ALTERNATIVES",
+              "the fastest plan found with another value of a choice", color);
   Table running = tableOfAlternatives(rows, stepSec);
   Table others = tableOfUntried(rows);
   text += running.print();

@@ -172,7 +172,7 @@ static std::string printQuantities(llvm::ArrayRef<QuantityRow> rows, Fn text) {
       delta = 0; // rounding
     std::string sign = delta > 0 ? "+" : delta < 0 ? "-" : "";
     std::string part =
-        row.a > 0 ? sign + percent(std::fabs(delta) / row.a) : "";
+        row.a > least ? sign + percent(std::fabs(delta) / row.a) : "";
     table.rows.push_back({row.what, text(row.a), text(row.b),
                           delta == 0 ? "=" : sign + text(std::fabs(delta)),
                           delta == 0 ? "" : part});

@@ -29,11 +29,12 @@ static std::string decisionOf(const Explanation &e) {
                    percent(e.time.mfu));
   text += card(warning.empty() ? "fits" : "fits, barely", fitWords(e.memory),
                warning.empty() ? "fits" : "tight");
-  text += card(duration(e.run.seconds),
-               spanWords(e.run.band, e.run.seconds, duration) + "; " +
-                   counted(e.run.tokens) + " tokens, " +
-                   amount(e.run.deviceHours) + " device-hours");
-  if (std::string price = priceWords(e.run); !price.empty())
+  text += card(e.run.ends() ? duration(e.run.seconds) : "never",
+               e.run.ends() ? spanWords(e.run.band, e.run.seconds, duration) +
+                                  "; " + counted(e.run.tokens) + " tokens, " +
+                                  amount(e.run.deviceHours) + " device-hours"
+                            : "the run " + neverWords());
+  if (std::string price = priceWords(e.run); !price.empty() && e.run.ends())
     text += card(price, spanWords(e.run.band, e.run.price, moneyWords) +
                             "; the run, at " + devicePriceWords(e.run));
   const Certificate &proof = e.trust.certificate;
@@ -200,8 +201,8 @@ static std::string alternativesOf(const Explanation &e) {
   Table running =
       withHeading(tableOfAlternatives(e.alternatives, e.time.stepSec),
                   {"with", "step", "slower", "layout, and what takes longer"});
-  return heading(
-             "Alternatives: the fastest plan found with another value of a choice") +
+  return heading("Alternatives: the fastest plan found with another value of a "
+                 "choice") +
          paragraph(kNotation, "soft") + tableOf(running, true) +
          tableOf(tableOfUntried(e.alternatives), false) +
          paragraph(roomyWords(e.roomy, e.time.stepSec));

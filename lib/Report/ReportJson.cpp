@@ -116,6 +116,8 @@ static Value planOf(const PlanPart &plan) {
   value.set("cluster", textOf(plan.cluster));
   value.set("device", textOf(plan.device));
   value.set("type", textOf(plan.type));
+  if (!plan.ratedAs.empty())
+    value.set("rated_as", textOf(plan.ratedAs));
   value.set("batch", Value::fromInteger(plan.batch));
   value.set("sequence", Value::fromInteger(plan.sequence));
   value.set("parameters", numberOf(plan.parameters));

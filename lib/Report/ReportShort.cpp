@@ -88,10 +88,18 @@ std::string report::idlePinsWarning(const PlanPart &plan) {
                                      llvm::join(plan.idlePins, ", ");
 }
 
+static std::string peakWarning(const PlanPart &plan) {
+  return plan.ratedAs.empty()
+             ? ""
+             : "warning: " + clean(plan.device) + " states no peak in " +
+                   plan.type + ": that of " + plan.ratedAs +
+                   " counts, so a step may take longer";
+}
+
 std::vector<std::string> report::warningsOf(const Explanation &e) {
   std::vector<std::string> found;
-  for (const std::string &text :
-       {headroomWarning(e), idleWarning(e.plan), idlePinsWarning(e.plan)})
+  for (const std::string &text : {headroomWarning(e), idleWarning(e.plan),
+                                  idlePinsWarning(e.plan), peakWarning(e.plan)})
     if (!text.empty())
       found.push_back(text);
   return found;
@@ -178,6 +186,8 @@ static std::string sparesWords(const PlanPart &plan) {
 }
 
 static std::string runWords(const RunPart &run) {
+  if (!run.ends())
+    return "a run of " + counted(run.tokens) + " tokens " + neverWords();
   std::string text = counted(run.tokens) + " tokens take " +
                      rangeWords(run.band, run.seconds, duration) + ", " +
                      amount(run.deviceHours) + " device-hours";

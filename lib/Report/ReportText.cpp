@@ -465,10 +465,13 @@ static std::string printRatios(const Explanation &e) {
     return result + paragraph(text, 0, at);
   };
   std::string text = "\n";
-  text += line("MFU " + percent(time.mfu),
-               scaled(time.modelFlops, "FLOP") + " / (" +
-                   seconds(time.stepSec) + " x " + scaled(time.peak, "FLOP/s") +
-                   "), the peak of all ranks in " + e.plan.type);
+  text += line(
+      "MFU " + percent(time.mfu),
+      scaled(time.modelFlops, "FLOP") + " / (" + seconds(time.stepSec) + " x " +
+          scaled(time.peak, "FLOP/s") + "), the peak of all ranks in " +
+          (e.plan.ratedAs.empty()
+               ? e.plan.type
+               : e.plan.ratedAs + ", for none is stated in " + e.plan.type));
   text += line("HFU " + percent(time.hfu),
                time.recomputedFlops > 0
                    ? "with " + scaled(time.recomputedFlops, "FLOP") +
@@ -550,9 +553,14 @@ std::string report::devicePriceWords(const RunPart &run) {
 }
 
 std::string report::priceRange(const RunPart &run) {
-  return run.currency.empty() ? ""
-                              : rangeWords(run.band, run.price, moneyWords) +
-                                    " " + clean(run.currency);
+  return run.currency.empty() || !run.ends()
+             ? ""
+             : rangeWords(run.band, run.price, moneyWords) + " " +
+                   clean(run.currency);
+}
+
+std::string report::neverWords() {
+  return "never ends: failures come sooner than steps are saved";
 }
 
 Table report::tableOfRun(const RunPart &run) {
@@ -563,13 +571,15 @@ Table report::tableOfRun(const RunPart &run) {
            (run.hasExperts ? " per active parameter" : " per parameter") +
            " (compute-optimal: about " + fixed(kTokensPerParameter, 0) + "), " +
            plural(run.steps, "step")});
-  table.rows.push_back({"time", rangeWords(run.band, run.seconds, duration) +
-                                    " at " + counted(run.tokensPerSec) +
-                                    " tokens/s; " + amount(run.deviceHours) +
-                                    " device-hours"});
+  table.rows.push_back(
+      {"time", run.ends()
+                   ? rangeWords(run.band, run.seconds, duration) + " at " +
+                         counted(run.tokensPerSec) + " tokens/s; " +
+                         amount(run.deviceHours) + " device-hours"
+                   : neverWords()});
   std::string carbon =
       run.carbonKg > 0 ? "; " + amount(run.carbonKg) + " kg CO2" : "";
-  if (run.joules > 0)
+  if (run.joules > 0 && run.ends())
     table.rows.push_back({"energy", scaled(run.joules / 3600, "Wh") + " at " +
                                         scaled(run.flopsPerJoule, "FLOP/J") +
                                         carbon});

@@ -29,6 +29,8 @@ struct MatmulShape {
 /// taken for tf32), f64 at half of f32. Else the lowest peak stated; 0 when
 /// there is none.
 double peakOf(const Device &device, llvm::StringRef type);
+/// The type whose stated peak that is; "" when there is none.
+llvm::StringRef ratedAs(const Device &device, llvm::StringRef type);
 
 /// Streaming multiprocessors of a GPU; 0 when unknown.
 double multiprocessors(const Device &device);

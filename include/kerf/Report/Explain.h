@@ -139,6 +139,9 @@ struct KindRow {
 struct PlanPart {
   std::string model, cluster, device, type;
   std::string typeNote; ///< why it is this type, or ""
+  /// Whose peak counts, where the devices state none of `type` and may not be
+  /// as fast; else "".
+  std::string ratedAs;
   int64_t batch = 0, sequence = 0;
   double parameters = 0;
   int64_t devices = 0, spares = 0; ///< asked for; those without a rank
@@ -331,6 +334,8 @@ struct RunPart {
   double checkpointStallSec = 0;    ///< for which one stops training
   double checkpointIntervalSec = 0; ///< between the beginnings of two
   double goodput = 1; ///< part of the time that makes progress (ExplainRun.cpp)
+  /// Failures leave time for steps: more than one part in 10,000.
+  bool ends() const { return goodput > 1e-4; }
   // With copies in the memory of another machine beside these (kerf-run
   // --peer-copies=1); 0 where there is no other one, or it has no room.
   double copyIntervalSec = 0;

@@ -47,6 +47,8 @@ std::string rangeWords(const ErrorBand &band, double value,
 /// "" without a price. Of a device that ranks share each has a part: "0.0500 a
 /// device-hour (the cluster's price, 0.100, shared by 2 ranks)".
 std::string devicePriceWords(const RunPart &run);
+/// Of a run that does not end (`RunPart::ends`).
+std::string neverWords();
 /// "1,490,464 (1,386,131 to 1,594,796) USD"; "" without a price.
 std::string priceRange(const RunPart &run);
 /// How far the best layout may be from this one.
