@@ -156,15 +156,20 @@ static void addReasons(const SearchProblem &problem, Infeasible &infeasible) {
     return;
   }
   const StageMemory &memory = least.plan.stages[least.stage].memory;
+  // By sums over layers, at least: programs may need more.
+  bool mayFit = least.bytes <= capacityBytes(problem);
+  const char *text =
+      mayFit
+          ? "stage {0} needs {1} per device or more ({2}), '{3}' has {4}, and "
+            "nothing was found that fits"
+          : "stage {0} needs {1} per device even with state sharded as far "
+            "as allowed and the least kept ({2}), '{3}' has {4}";
   infeasible.reasons.push_back(llvm::formatv(
-      "stage {0} needs {1} per device even with state sharded as far as "
-      "allowed "
-      "and the least kept ({2}), '{3}' has {4}",
-      least.stage, formatBytes(least.bytes), least.plan.outer.print(),
+      text, least.stage, formatBytes(least.bytes), least.plan.outer.print(),
       problem.machine->device.name, capacityWords(problem)));
   infeasible.reasons.push_back("largest part is " + largestPart(memory));
   infeasible.least = least.plan;
-  if (least.bytes <= capacityBytes(problem))
+  if (mayFit && !problem.prove)
     infeasible.reasons.push_back("a plan that fits was not found with as many "
                                  "layer tables as are solved by default; "
                                  "--prove spends more");
