@@ -583,7 +583,7 @@ LogicalResult kerf::runSweep(const PlanInput &source, const PlanTask &task) {
   if (wrong.size() == found.points.size())
     return fail(wrong.front());
   for (SweepPoint &point : found.points)
-    point.isBarred = !point.fits && llvm::is_contained(wrong, point.reason);
+    point.isBarred |= !point.fits && llvm::is_contained(wrong, point.reason);
   llvm::outs() << printText(found, llvm::outs().has_colors());
   if (failed(writeAsked(task.explainJson, printJson(found))))
     return failure();

@@ -391,9 +391,6 @@ bool PlanWriter::isOpen(Value value) const {
 /// added to another) passes it on, and the operands say so.
 bool PlanWriter::arrives(Operation *op, llvm::ArrayRef<Layout> arriving,
                          const OpLayouts &layouts, std::string &error) const {
-  PhaseAttr phase = getPhase(op);
-  if (phase && phase.getKind() == PhaseKind::Update)
-    return true;
   if (llvm::any_of(op->getOperands(), [&](Value v) { return isOpen(v); })) {
     error = "an operand is left to its operands, too";
     return false;

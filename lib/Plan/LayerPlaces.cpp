@@ -202,7 +202,8 @@ kerf::decidedOps(ModelOp model, const StepModel &step) {
     bool makesWeight =
         op->getNumResults() == 1 &&
         (isMadeOfFrozen(op->getResult(0)) || isWeightCopy(op->getResult(0)));
-    // A penalty on weights, which nothing decides, is no part of a batch.
+    // A number made of weights alone (a penalty) has no batch: the op that adds
+    // it to the loss is left to the propagation.
     bool readsPenalty = llvm::any_of(op->getOperands(), [](Value operand) {
       Operation *maker = operand.getDefiningOp();
       return maker && !isSource(maker) && typeOf(operand).getRank() == 0 &&

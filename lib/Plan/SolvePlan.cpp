@@ -28,6 +28,7 @@
 #include "llvm/Support/FileSystem.h"
 
 #include <functional>
+#include <numeric>
 
 #define DEBUG_TYPE "plan"
 
@@ -442,12 +443,18 @@ FailureOr<StepModel> kerf::plannedStep(ModelOp model) {
 
 /// The pin `layers` counts layers; what stands between two loops is a place
 /// of its own to the search, and goes with the layer behind it.
-static void countBetween(const StepModel &step, Pins &pins) {
-  int64_t sum = 0;
-  for (int64_t count : pins.stageLayers)
-    sum += count;
-  if (pins.stageLayers.empty() || sum != step.layers())
+static void countBetween(const StepModel &step, Pins &pins,
+                         std::vector<std::string> &errors) {
+  if (pins.stageLayers.empty())
     return;
+  int64_t sum = std::accumulate(pins.stageLayers.begin(),
+                                pins.stageLayers.end(), int64_t(0));
+  if (sum != step.layers()) {
+    errors.push_back("layers: the stages have " + std::to_string(sum) +
+                     " layers, expected " + std::to_string(step.layers()));
+    pins.stageLayers.clear();
+    return;
+  }
   size_t stage = 0;
   int64_t left = pins.stageLayers.front();
   std::vector<int64_t> counts(pins.stageLayers.size(), 0);
@@ -535,7 +542,7 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(const Subject &subject,
     planned = pinPlan(given, solution->step, solution->pins, errors);
     keepWhole(given, solution->step);
   } else {
-    countBetween(solution->step, solution->pins);
+    countBetween(solution->step, solution->pins, errors);
     excludeFor(subject.step, solution->pins, errors);
     ordered = orderOptions(solution->step);
   }

@@ -1,6 +1,7 @@
 //===- Sweep.cpp - how many devices, and which ----------------------------===//
 
 #include "kerf/Report/Sweep.h"
+#include "kerf/Report/Report.h"
 #include "kerf/Support/Quantities.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -136,6 +137,11 @@ static SweepPoint planPoint(const SweepInput &input, const Machine &machine,
   point.run =
       planRun(*input.step, machine, devices, time.stepSec, input.tokens);
   point.run.band = errorBandOf(*input.step, machine, input.profile, plan.outer);
+  if (!point.run.ends()) {
+    point.fits = false;
+    point.isBarred = true;
+    point.reason = "a run " + report::neverWords();
+  }
   return point;
 }
 
@@ -176,7 +182,7 @@ static bool meets(const SweepPoint &point, const Sweep &sweep) {
       limits.seconds == 0 || point.run.seconds * margin <= limits.seconds;
   bool isPaid = limits.price == 0 || (!sweep.currency.empty() &&
                                       point.run.price * margin <= limits.price);
-  return point.fits && point.run.ends() && inTime && isPaid;
+  return point.fits && inTime && isPaid;
 }
 
 /// Marks what meets the limits, and the cheapest of that.

@@ -531,12 +531,12 @@ static KindRow describeKind(const ExplainInput &input, const PlanPoint &plan,
   return row;
 }
 
-/// The type whose peak counts for `type`, unless that is as fast: what runs in
-/// f32 is, and f16 runs as bf16.
+/// The type whose peak counts for `type`, unless that is what programs compute
+/// in, or slower: f32 for 16 bits, bf16 for f16.
 static std::string ratedAsOther(const Device &device, llvm::StringRef type) {
   llvm::StringRef rated = ratedAs(device, type);
-  bool isFine =
-      rated == type || rated == "f32" || (type == "f16" && rated == "bf16");
+  bool isFine = rated == type || (rated == "f32" && type != "f64") ||
+                (type == "f16" && rated == "bf16");
   return isFine ? "" : rated.str();
 }
 

@@ -126,8 +126,10 @@ static void addQuantities(PlanDifference &result, const Explanation &a,
   result.rates = {
       {"MFU (%)", 100 * x.mfu, 100 * y.mfu},
       {"HFU (%)", 100 * x.hfu, 100 * y.hfu},
-      {"tokens per second", a.run.tokensPerSec, b.run.tokensPerSec},
-      {"device-hours of the run", a.run.deviceHours, b.run.deviceHours}};
+      {"tokens per second", a.run.tokensPerSec, b.run.tokensPerSec}};
+  if (a.run.ends() && b.run.ends())
+    result.rates.push_back(
+        {"device-hours of the run", a.run.deviceHours, b.run.deviceHours});
 }
 
 PlanDifference kerf::difference(const Explanation &a, const Explanation &b) {

@@ -61,11 +61,6 @@ Table report::runsTable(llvm::ArrayRef<SweepPoint> points) {
     const RunPart &run = point.run;
     if (!point.fits)
       continue;
-    if (!run.ends()) {
-      table.rows.push_back(
-          {grouped(point.devices), "never ends", "-", "-", "-"});
-      continue;
-    }
     table.rows.push_back(
         {grouped(point.devices), rangeWords(run.band, run.seconds, duration),
          amount(run.deviceHours),

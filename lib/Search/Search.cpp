@@ -274,6 +274,7 @@ bool Searcher::raise(OpenPart &part) {
   ++boundedNodes;
   double enough = best * (1 + kExploredSlack);
   double bound = nodeBounds.secondsOf(nodes[part.index].outer, enough);
+  nodes[part.index].least = bound;
   if (bound <= part.bound)
     return false;
   part.bound = bound;

@@ -117,10 +117,21 @@ std::vector<Alternatives::Promise> Alternatives::promises(const PlanPoint &best,
             part.guess < track.seconds() * (1 + kGuessSlack))
           found.push_back({part, track.seconds()});
   llvm::sort(found, [](const Promise &a, const Promise &b) {
-    return std::tie(a.part.guess, a.part.number) <
-           std::tie(b.part.guess, b.part.number);
+    auto rank = [](const Promise &own) {
+      const OpenPart &part = own.part;
+      return std::make_tuple(part.guess, part.index, part.sharding,
+                             part.schedule, part.layouts, -own.listedSec);
+    };
+    return rank(a) < rank(b);
   });
   return found;
+}
+
+void Alternatives::simulate(Searcher &searcher) {
+  for (auto &[key, track] : tracks)
+    if (track.evaluated() && track.value.first == HUGE_VAL)
+      track.value.first =
+          searcher.planOf(searcher.evaluated[track.candidate]).stepSec;
 }
 
 bool Alternatives::improves(const OuterChoice &outer,

@@ -33,8 +33,11 @@ void Searcher::lookAt(const Alternatives::Promise &promise) {
       expandShape(part.index);
     break;
   case Level::Node:
-    if (nodes[part.index].tables.empty())
-      expandNode(part);
+    if (OpenPart own = part; nodes[part.index].tables.empty()) {
+      raise(own);
+      if (nodes[part.index].least < promise.listedSec)
+        expandNode(own);
+    }
     break;
   case Level::Candidate:
     if (!lookedAt
@@ -55,11 +58,16 @@ void Searcher::improveAlternatives() {
   Certificate known = certificate;
   auto open = openCandidates;
   auto [nodesOpen, loose] = std::make_pair(openNodes, looseBound);
+  OuterChoice before = winner->outer;
   tableBudget = tablesCost * (1 + kOtherTables);
-  for (int round = 0; round < kRounds; ++round)
+  for (int round = 0; round < kRounds; ++round) {
+    alternatives.simulate(*this);
     for (Level level : {Level::Shape, Level::Node, Level::Candidate})
       for (const auto &promise : alternatives.promises(*winner, level))
         lookAt(promise);
+  }
+  if (winner->outer.print() != before.print()) // a tie, or better
+    settleTies();
   certificate = std::move(known);
   openCandidates = std::move(open);
   openNodes = nodesOpen;

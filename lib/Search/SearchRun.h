@@ -37,6 +37,7 @@ struct SearchNode {
   OuterChoice outer;
   bool legal = false;
   bool bounded = false; ///< with its memory
+  double least = 0;     ///< that bound
   double bound = 0;     ///< when its tables were solved
   TableList tables;     ///< when solved
   std::vector<LayoutChoice> layouts;
@@ -81,6 +82,9 @@ public:
   /// Of values that `best` does not have and that a plan stands for; those that
   /// are guessed to be the fastest first.
   std::vector<Promise> promises(const PlanPoint &best, Level level) const;
+  /// Plans that stand for a value and were not simulated: what is clearly
+  /// slower than the best comes behind all others until then.
+  void simulate(Searcher &searcher);
   std::vector<Alternative> list(Searcher &searcher, const PlanPoint &best);
 
 private:
@@ -97,10 +101,8 @@ private:
     bool isKnown() const {
       return evaluated() || bound.sec < HUGE_VAL || bytes < HUGE_VAL;
     }
-    /// On the timeline, where it was simulated.
-    double seconds() const {
-      return value.first < HUGE_VAL ? value.first : value.second;
-    }
+    /// On the timeline, behind `simulate`.
+    double seconds() const { return value.first; }
   };
   /// By decision ("tp"), then value.
   std::map<std::pair<int, int64_t>, Track> tracks;

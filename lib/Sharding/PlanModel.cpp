@@ -425,9 +425,11 @@ LogicalResult Planner::visitRepeat(RepeatOp repeat) {
        llvm::zip_equal(carried, repeat.getYield().getCarried())) {
     const Layout &found = plan.values[yielded];
     if (layout.any || layout.zero) {
-      // Zeros have any parts, as the body makes them.
-      if (layout.any || found.ragged < 0)
+      // Zeros can be sharded in any way: as the body makes the value.
+      if (layout.any || found.ragged < 0) {
         layout.dims = found.dims;
+        layout.blocks = found.blocks;
+      }
       if (layout.zero)
         layout.sums = found.sums;
       layout.any = layout.zero = false;

@@ -246,6 +246,9 @@ kerf_status TracePart::finish(const std::string &path, int64_t first,
                               kerf_error &failure) {
   uint32_t ranks = kerf_artifact_meta(artifact)->world_size;
   std::vector<double> problems(ranks);
+  if (close(descriptor) != 0 && !problem) // where NFS tells of a full disk
+    problem = errno;
+  descriptor = -1;
   double own = problem;
   kerf_status status = kerf_session_trace(session, false, &failure);
   if (status == KERF_OK)
@@ -258,7 +261,7 @@ kerf_status TracePart::finish(const std::string &path, int64_t first,
                       std::to_string(r) + ": " + std::strerror(code));
   uint32_t found = 0;
   std::string error;
-  if (!mergeTrace(path, artifact, true, found, error)) {
+  if (!mergeTrace(path, artifact, lines.empty(), found, error)) {
     lines.push_back("  note        the trace stays in parts beside " +
                     quote(path) + ": " + error);
     return status;

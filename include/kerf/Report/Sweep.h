@@ -27,9 +27,10 @@ struct SweepPoint {
   std::string machine;
   int64_t devices = 0;
   bool fits = false;
-  bool isBarred = false; ///< no plan may have so many devices
-  std::string reason;    ///< why not
-  std::string layout;    ///< in short
+  /// No plan may have so many devices, or no run ends on them.
+  bool isBarred = false;
+  std::string reason; ///< why not
+  std::string layout; ///< in short
   int64_t spares = 0;
   double stepSec = 0, mfu = 0;
   double ofIdeal = 0; ///< as in `TimePart`

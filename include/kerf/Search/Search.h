@@ -251,7 +251,9 @@ struct SearchProblem {
   std::string type;            ///< "bf16": which peak counts
   int64_t maxTensor = 1, maxContext = 1, maxExpert = 1; ///< useful sizes
   Pins pins;
-  double budget = 600; ///< what tables that are solved may cost (`tableCost`)
+  /// What tables that are solved may cost (`tableCost`); alternatives may have
+  /// a tenth more.
+  double budget = 600;
   /// Nodes whose memory is bounded before a search that found no plan that fits
   /// gives up.
   int64_t hopeless = std::numeric_limits<int64_t>::max();

@@ -652,7 +652,7 @@ TEST(Search, AlternativesAreFast) {
     }
   }
   EXPECT_GT(all, 100);
-  // A third of what the search alone has solved.
+  // Without `improveAlternatives` three in ten are.
   EXPECT_LT(slower, all / 10) << "of " << all;
 }
 

@@ -42,8 +42,8 @@ public:
   /// Appends what the session recorded in its last run. What cannot be written
   /// is told by `finish`: a full disk ends no training.
   void append(const StepTimes &times);
-  /// Collective, behind step `last` of the traced ones: ends the recording. The
-  /// first rank merges the parts and puts what there is to say into `lines`.
+  /// Called by all ranks after step `last`: ends the recording. The first rank
+  /// merges the parts and puts what there is to say into `lines`.
   [[nodiscard]] kerf_status finish(const std::string &path, int64_t first,
                                    int64_t last,
                                    std::vector<std::string> &lines,
