@@ -398,8 +398,7 @@ bool PlanWriter::arrives(Operation *op, llvm::ArrayRef<Layout> arriving,
   return llvm::all_of(
       llvm::zip_equal(arriving, layouts.operands), [&](auto both) {
         const auto &[from, need] = both;
-        bool isOfMicro = llvm::is_contained(from.sums, axes->micro()) ||
-                         from.isShardedBy(axes->micro());
+        bool isOfMicro = llvm::is_contained(from.sums, axes->micro());
         return !isOfMicro ||
                succeeded(planConversion(from, need, *axes, error));
       });
