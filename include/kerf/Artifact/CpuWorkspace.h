@@ -39,14 +39,16 @@ static inline int64_t kerf_cpu_round(int64_t a, int64_t multiple) {
  * [rows, columns] of c are handed out, each of which packs its part of a by
  * `step`s of k. */
 typedef struct {
-  int64_t rows, columns; /* of a tile */
-  int64_t span;          /* columns of b that are packed at once */
-  int64_t depth;         /* rows of b that are packed at once */
-  int64_t step;          /* columns of a that are packed at once */
+  int64_t rows, columns;   /* of a tile */
+  int64_t span;            /* columns of b that are packed at once */
+  int64_t depth;           /* rows of b that are packed at once */
+  int64_t step, half_step; /* columns of a that are packed at once, of 4 and
+                              of 2 bytes */
   int64_t together; /* matmuls whose b is packed at once: else parts of b */
   /* Bytes: packed b and sums in f32 of all workers; packed a, sums and (small
    * batched matmuls) packed b of each. */
   int64_t shared_b, shared_sums, own_a, own_sums, own_b;
+  int64_t own_blocks; /* of own_sums, at its end: sums of blocks of a panel */
 } kerf_cpu_matmul;
 
 #define KERF_CPU_TILE_ROWS 224
@@ -77,15 +79,21 @@ static inline kerf_cpu_matmul kerf_cpu_split_matmul(int64_t m, int64_t n,
   p.depth =
       kerf_cpu_min(kerf_cpu_round(kerf_cpu_max(k, 1), 32), KERF_CPU_DEPTH);
   p.step = kerf_cpu_min(p.depth, KERF_CPU_STEP);
+  p.half_step = kerf_cpu_min(p.depth, KERF_CPU_TILE_ROWS * KERF_CPU_STEP * 2 /
+                                          p.rows / 32 * 32);
   int64_t fit = KERF_CPU_PACKED_ELEMENTS / p.depth / p.columns * p.columns;
   p.span = kerf_cpu_min(kerf_cpu_max(fit, p.columns),
                         kerf_cpu_round(kerf_cpu_max(n, 1), p.columns));
   p.shared_b = small ? 0 : p.span * p.depth * 4;
   p.shared_sums = rounded && k > p.depth ? kerf_cpu_round(m * n * 4, 64) : 0;
-  p.own_a = p.rows * p.step * 4 + 14 * p.step * 4;
+  p.own_a = (p.rows + 14) * kerf_cpu_max(p.step * 4, p.half_step * 2);
+  /* Sums of a whole tile, or of a group of columns, which are not needed beside
+   * those of blocks: of each block of rows, two at least. */
+  p.own_blocks = kerf_cpu_max(p.rows, 64) * 4 * 32;
   p.own_sums =
-      p.rows * 4 *
-      kerf_cpu_max(rounded && k <= p.depth ? p.columns : 0, KERF_CPU_GROUP);
+      rounded && k <= p.depth && k > p.step
+          ? p.rows * 4 * kerf_cpu_max(p.columns, KERF_CPU_GROUP) + p.own_blocks
+          : p.rows * 4 * KERF_CPU_GROUP;
   p.own_b = small ? p.span * p.depth * 4 : 0;
   p.together = 1;
   return p;

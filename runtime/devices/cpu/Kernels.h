@@ -35,6 +35,53 @@ struct View {
   Number number;
 };
 
+/// Complete sums of a block, [rows][panel], and where they go: y = sums + bias,
+/// added to y if asked for.
+struct BlockSums {
+  const float *sums;
+  void *y;
+  Number number;
+  int64_t yRow;     ///< elements from a row of y to the next
+  const void *bias; ///< of the panel's columns, or null
+  Number biasNumber;
+  bool accumulate;
+};
+
+/// Blocks of c, one after the other down a panel: rows of a, whole strips, by
+/// some of k, a multiple of L.
+struct BlockRun {
+  int64_t blocks, k;
+  const char *a;      ///< the first of k columns
+  int64_t stripBytes; ///< from a strip to the next
+  const char *b;      ///< of the panel
+  /// Places of sums, [places][rows][panel]: block i has place (first + i) %
+  /// places.
+  float *sums;
+  int64_t first, places;
+  bool accumulate;
+  /// Lines that are read afterwards, or null; they are fetched meanwhile.
+  const char *next;
+  int64_t nextBytes;
+  /// Complete sums of a block before, or null: they are brought to where they
+  /// go meanwhile.
+  const BlockSums *waiting;
+  /// Where the first block's sums go when they are complete afterwards, or
+  /// null. All but the last ones are brought there.
+  const BlockSums *target;
+
+  float *place(int64_t block, int64_t floats) const {
+    return sums + (first + block) % places * floats;
+  }
+};
+
+/// Matmuls by blocks of c whose sums have a place of their own in the first
+/// cache.
+struct BlockLoops {
+  int64_t rows;  ///< of a block: whole strips
+  int64_t depth; ///< most of k at once
+  void (*multiply)(const BlockRun &run);
+};
+
 /// Matmuls of one packed element type; values are summed in f32.
 struct Engine {
   bool bf16;            ///< packed elements are bf16, else f32
@@ -56,11 +103,7 @@ struct Engine {
   void (*multiply)(int64_t m, int64_t n, int64_t k, const void *a,
                    int64_t stripRows, int64_t stripBytes, const void *b,
                    float *c, int64_t cRow, bool accumulate, const void *next);
-  /// The same with an `a` of rows `rowBytes` apart in memory, of whole strips
-  /// and k a multiple of L; null where packing is needed.
-  void (*multiplyRows)(int64_t m, int64_t n, int64_t k, const void *a,
-                       int64_t rowBytes, const void *b, float *c, int64_t cRow,
-                       bool accumulate, const void *next);
+  const BlockLoops *blocks; ///< null: only the loops above
 
   int64_t paddedDepth(int64_t k) const {
     return (k + lanes - 1) / lanes * lanes;

@@ -12,8 +12,13 @@
 namespace {
 namespace impl {
 
+using kerf::cpu::BlockRun;
+using kerf::cpu::BlockSums;
+
 constexpr int64_t bf16Strip = 16; ///< rows of a strip
-constexpr Packing halves = {64, 1024};
+constexpr int64_t blockRows = 2 * bf16Strip;
+constexpr int64_t tileBytes = 1024;
+constexpr Packing halves = {64, tileBytes};
 
 struct alignas(64) TileShapes {
   uint8_t palette = 1, startRow = 0, reserved[14] = {};
@@ -21,17 +26,10 @@ struct alignas(64) TileShapes {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-/// Where strips of a lie: rows `row` bytes apart, blocks of 32 columns `block`,
-/// strips `strip`.
-struct Layout {
-  int64_t row, block, strip;
-};
-
-/// Two strips from `a` times a panel into `c`. Meanwhile, `lines` of every 32
-/// of the next panel are fetched from `next` on.
-KERF_INLINE void twoStrips(int64_t k, const char *a, Layout at, const char *b,
-                           float *c, int64_t cRow, bool accumulate,
-                           const char *next, int64_t lines) {
+/// Two strips from `a` times a panel into `c`.
+KERF_INLINE void twoStrips(int64_t k, const char *a, int64_t stripBytes,
+                           const char *b, float *c, int64_t cRow,
+                           bool accumulate) {
   int64_t cBytes = cRow * 4;
   if (accumulate) {
     _tile_loadd(0, c, cBytes);
@@ -44,15 +42,13 @@ KERF_INLINE void twoStrips(int64_t k, const char *a, Layout at, const char *b,
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (int64_t l = 0; l < k; l += line, a += at.block, b += 2048) {
-    fetch(next, 0, lines);
-    next += 2048;
+  for (int64_t l = 0; l < k; l += line, a += tileBytes, b += 2 * tileBytes) {
     _tile_loadd(6, b, 64);
-    _tile_loadd(4, a, at.row);
+    _tile_loadd(4, a, 64);
     _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b + 1024, 64);
+    _tile_loadd(7, b + tileBytes, 64);
     _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, a + at.strip, at.row);
+    _tile_loadd(5, a + stripBytes, 64);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
   }
@@ -62,8 +58,8 @@ KERF_INLINE void twoStrips(int64_t k, const char *a, Layout at, const char *b,
   _tile_stored(3, c + 16 * cRow + 16, cBytes);
 }
 
-KERF_INLINE void oneStrip(int64_t k, const char *a, Layout at, const char *b,
-                          float *c, int64_t cRow, bool accumulate) {
+KERF_INLINE void oneStrip(int64_t k, const char *a, const char *b, float *c,
+                          int64_t cRow, bool accumulate) {
   int64_t cBytes = cRow * 4;
   if (accumulate) {
     _tile_loadd(0, c, cBytes);
@@ -72,11 +68,11 @@ KERF_INLINE void oneStrip(int64_t k, const char *a, Layout at, const char *b,
     _tile_zero(0);
     _tile_zero(1);
   }
-  for (int64_t l = 0; l < k; l += line, a += at.block, b += 2048) {
-    _tile_loadd(4, a, at.row);
+  for (int64_t l = 0; l < k; l += line, a += tileBytes, b += 2 * tileBytes) {
+    _tile_loadd(4, a, 64);
     _tile_loadd(6, b, 64);
     _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b + 1024, 64);
+    _tile_loadd(7, b + tileBytes, 64);
     _tile_dpbf16ps(1, 4, 7);
   }
   _tile_stored(0, c, cBytes);
@@ -85,53 +81,212 @@ KERF_INLINE void oneStrip(int64_t k, const char *a, Layout at, const char *b,
 
 /// Whatever of two strips the matrix has, through a buffer.
 static void partStrips(int64_t rows, int64_t n, int64_t k, const char *a,
-                       Layout at, const char *b, float *c, int64_t cRow,
-                       bool accumulate) {
-  alignas(64) float part[2 * bf16Strip * panel];
+                       int64_t stripBytes, const char *b, float *c,
+                       int64_t cRow, bool accumulate) {
+  alignas(64) float part[blockRows * panel];
   // Sums start from c, as those of whole tiles do: the same bits.
-  for (int64_t i = 0; i < 2 * bf16Strip; ++i)
+  for (int64_t i = 0; i < blockRows; ++i)
     for (int64_t j = 0; j < panel; ++j)
       part[i * panel + j] =
           accumulate && i < rows && j < n ? c[i * cRow + j] : 0;
   if (rows > bf16Strip)
-    twoStrips(k, a, at, b, part, panel, true, b, 0);
+    twoStrips(k, a, stripBytes, b, part, panel, true);
   else
-    oneStrip(k, a, at, b, part, panel, true);
+    oneStrip(k, a, b, part, panel, true);
   savePart(c, cRow, part, panel, rows, n, false);
-}
-
-static void multiplyAt(int64_t m, int64_t n, int64_t k, const char *a,
-                       Layout at, const char *b, float *c, int64_t cRow,
-                       bool accumulate, const char *next) {
-  constexpr int64_t pair = 2 * bf16Strip, panelLines = 32;
-  int64_t lines = next ? (panelLines * pair + m - 1) / m : 0, first = 0;
-  next = next ? next : b;
-  for (int64_t i = 0; i < m; i += pair, a += 2 * at.strip, first += lines) {
-    int64_t rows = least(pair, m - i);
-    lines = least(lines, panelLines - first);
-    if (n == panel && rows == pair)
-      twoStrips(k, a, at, b, c + i * cRow, cRow, accumulate, next + first * 64,
-                lines);
-    else if (n == panel && rows == bf16Strip)
-      oneStrip(k, a, at, b, c + i * cRow, cRow, accumulate);
-    else
-      partStrips(rows, n, k, a, at, b, c + i * cRow, cRow, accumulate);
-  }
 }
 
 static void multiplyBf16(int64_t m, int64_t n, int64_t k, const void *a,
                          int64_t, int64_t stripBytes, const void *b, float *c,
-                         int64_t cRow, bool accumulate, const void *next) {
-  multiplyAt(m, n, k, (const char *)a, {64, 1024, stripBytes}, (const char *)b,
-             c, cRow, accumulate, (const char *)next);
+                         int64_t cRow, bool accumulate, const void *) {
+  const char *strips = (const char *)a, *columns = (const char *)b;
+  for (int64_t i = 0; i < m; i += blockRows, strips += 2 * stripBytes) {
+    int64_t rows = least(blockRows, m - i);
+    float *to = c + i * cRow;
+    if (n == panel && rows == blockRows)
+      twoStrips(k, strips, stripBytes, columns, to, cRow, accumulate);
+    else if (n == panel && rows == bf16Strip)
+      oneStrip(k, strips, columns, to, cRow, accumulate);
+    else
+      partStrips(rows, n, k, strips, stripBytes, columns, to, cRow, accumulate);
+  }
 }
 
-static void multiplyRows(int64_t m, int64_t n, int64_t k, const void *a,
-                         int64_t rowBytes, const void *b, float *c,
-                         int64_t cRow, bool accumulate, const void *next) {
-  multiplyAt(m, n, k, (const char *)a, {rowBytes, 64, bf16Strip * rowBytes},
-             (const char *)b, c, cRow, accumulate, (const char *)next);
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+/// What becomes of complete sums while others are made: the frequent cases have
+/// loops of their own.
+enum class Ending { None, Bf16, Bf16Bias, F32, F32Add, Any };
+
+static Ending endingOf(const BlockSums *sums) {
+  if (!sums)
+    return Ending::None;
+  if (sums->number == Number::F32 && !sums->bias)
+    return sums->accumulate ? Ending::F32Add : Ending::F32;
+  if (sums->number == Number::BF16 && !sums->accumulate)
+    return sums->bias ? Ending::Bf16Bias : Ending::Bf16;
+  return Ending::Any;
 }
+
+/// Brings one row of complete sums to where they go.
+template <Ending E>
+KERF_INLINE void finishLine(const BlockSums &s, int64_t row) {
+  if (E == Ending::None)
+    return;
+  const float *sums = s.sums + row * panel;
+  char *y = (char *)s.y + row * s.yRow * bytesOf(s.number);
+  if (E == Ending::Any)
+    return finishRow(y, s.number, sums, s.bias, s.biasNumber, s.accumulate,
+                     panel);
+  constexpr bool isF32 = E == Ending::F32 || E == Ending::F32Add;
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < panel; i += lanes) {
+    Floats sum = load(sums + i);
+    if (E == Ending::Bf16Bias)
+      sum += loadAny(s.bias, s.biasNumber, i);
+    if (E == Ending::F32Add)
+      sum += load((const float *)y + i);
+    saveAny(y, isF32 ? Number::F32 : Number::BF16, i, sum);
+  }
+}
+
+/// What is done while a block is multiplied.
+struct Meanwhile {
+  const char *next;       ///< lines to read
+  const BlockSums *ready; ///< sums to finish
+  const BlockSums *later; ///< whose lines are written later, or null
+};
+
+/// Lines of rows that are written later. Of a row as narrow as a line only the
+/// last one is fetched: the one before is the previous panel's last.
+struct LaterLines {
+  const char *last = nullptr; ///< byte of the next row
+  int64_t row = 0, left = 0;
+  bool wide = false;
+
+  LaterLines(const BlockSums *sums) {
+    if (!sums)
+      return;
+    int64_t bytes = bytesOf(sums->number);
+    row = sums->yRow * bytes;
+    last = (const char *)sums->y + panel * bytes - 1;
+    left = blockRows;
+    wide = bytes > 2;
+  }
+  __attribute__((always_inline)) void fetchTwo() {
+    if (left <= 0)
+      return;
+    for (int i = 0; i < 2; ++i, last += row) {
+      __builtin_prefetch(last, 1);
+      if (wide)
+        __builtin_prefetch(last - 64, 1);
+    }
+    left -= 2;
+  }
+};
+
+/// Two strips from `a` by a panel that stays in the first cache while strips
+/// pass by: they are read so that they do not displace it.
+template <Ending E, int Lines>
+static void oneBlock(int64_t k, const char *a, int64_t stripBytes,
+                     const char *b, float *sums, bool accumulate,
+                     const Meanwhile &meanwhile) {
+  constexpr int64_t row = panel * 4, half = bf16Strip * panel;
+  if (accumulate) {
+    _tile_loadd(0, sums, row);
+    _tile_loadd(1, sums + 16, row);
+    _tile_loadd(2, sums + half, row);
+    _tile_loadd(3, sums + half + 16, row);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  const char *next = meanwhile.next;
+  LaterLines later(meanwhile.later);
+  int64_t done = 0;
+  for (int64_t l = 0; l < k; l += line, a += tileBytes, b += 2 * tileBytes) {
+    for (int i = 0; i < Lines; ++i)
+      _mm_prefetch(next + i * 64, _MM_HINT_T1);
+    next += Lines * 64;
+    later.fetchTwo();
+    if (E != Ending::None && done < blockRows) {
+      finishLine<E>(*meanwhile.ready, done);
+      finishLine<E>(*meanwhile.ready, done + 1);
+      done += 2;
+    }
+    _tile_loadd(6, b, 64);
+    _tile_stream_loadd(4, a, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, b + tileBytes, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_stream_loadd(5, a + stripBytes, 64);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  if (E != Ending::None)
+    for (; done < blockRows; ++done)
+      finishLine<E>(*meanwhile.ready, done);
+  _tile_stored(0, sums, row);
+  _tile_stored(1, sums + 16, row);
+  _tile_stored(2, sums + half, row);
+  _tile_stored(3, sums + half + 16, row);
+}
+
+template <Ending E, int Lines> static void runBlocks(const BlockRun &run) {
+  const char *a = run.a, *next = run.next;
+  BlockSums ready = run.waiting ? *run.waiting : BlockSums{}, later = {};
+  if (run.target)
+    later = *run.target;
+  int64_t yBytes = blockRows * later.yRow * bytesOf(later.number);
+  for (int64_t i = 0; i < run.blocks; ++i) {
+    float *sums = run.place(i, blockRows * panel);
+    Meanwhile meanwhile = {next, &ready, run.target ? &later : nullptr};
+    if (run.target ? i > 0 || run.waiting : i == 0 && run.waiting)
+      oneBlock<E, Lines>(run.k, a, run.stripBytes, run.b, sums, run.accumulate,
+                         meanwhile);
+    else
+      oneBlock<Ending::None, Lines>(run.k, a, run.stripBytes, run.b, sums,
+                                    run.accumulate, meanwhile);
+    ready = later;
+    ready.sums = sums;
+    later.y = (char *)later.y + yBytes;
+    a += 2 * run.stripBytes;
+    next += Lines * (run.k / line) * 64;
+  }
+}
+
+template <Ending E> static void runBlocksOf(const BlockRun &run) {
+  int64_t steps = run.blocks * (run.k / line);
+  if (!run.next || !steps)
+    runBlocks<E, 0>(run);
+  else if (run.nextBytes <= steps * 5 * 64)
+    runBlocks<E, 5>(run);
+  else
+    runBlocks<E, 8>(run);
+}
+
+static void multiplyBlocks(const BlockRun &run) {
+  switch (endingOf(run.waiting ? run.waiting : run.target)) {
+  case Ending::None:
+    return runBlocksOf<Ending::None>(run);
+  case Ending::Bf16:
+    return runBlocksOf<Ending::Bf16>(run);
+  case Ending::Bf16Bias:
+    return runBlocksOf<Ending::Bf16Bias>(run);
+  case Ending::F32:
+    return runBlocksOf<Ending::F32>(run);
+  case Ending::F32Add:
+    return runBlocksOf<Ending::F32Add>(run);
+  case Ending::Any:
+    return runBlocksOf<Ending::Any>(run);
+  }
+}
+
+constexpr kerf::cpu::BlockLoops blockLoops = {blockRows, 384, multiplyBlocks};
 
 static void enter() {
   const TileShapes shapes;
@@ -149,7 +304,7 @@ constexpr kerf::cpu::Engine bf16Engine = {true,
                                           packBf16A,
                                           packBf16B<halves>,
                                           multiplyBf16,
-                                          multiplyRows};
+                                          &blockLoops};
 
 } // namespace impl
 } // namespace

@@ -74,43 +74,23 @@ static void finish(const Kernels &kernels, const TiledMatmul &matmul,
                      tile.rows, columns);
 }
 
-/// Can matmuls read rows of a where they are? Not where rows would compete for
-/// the same lines of the first cache.
-static bool readsRows(const Engine &engine, const View &a, int64_t rows,
-                      int64_t depth) {
-  constexpr int64_t lineBytes = 64, wayBytes = 4096;
-  int64_t rowBytes = a.row * engine.elementBytes;
-  return engine.multiplyRows &&
-         a.number == (engine.bf16 ? Number::BF16 : Number::F32) &&
-         a.column == 1 && rows % engine.strip == 0 &&
-         depth % engine.lanes == 0 && rowBytes % lineBytes == 0 &&
-         rowBytes % (wayBytes / 4) != 0 &&
-         reinterpret_cast<uintptr_t>(a.data) % lineBytes == 0;
-}
-
-/// Columns of a that are packed at once: as many bytes for any element.
+/// Columns of a that are packed at once.
 static int64_t stepOf(const Engine &engine, const kerf_cpu_matmul &plan) {
-  return plan.step * (4 / engine.elementBytes);
+  return engine.elementBytes == sizeof(float) ? plan.step : plan.half_step;
 }
 
 namespace {
-/// Rows of a for a tile, over some columns.
+/// Packed rows of a for a tile, over some columns.
 struct Rows {
   const Engine &engine;
-  View a;
   int64_t rows, count, stripRows;
-  char *packed; ///< null: they are read where they are
+  char *packed;
 
-  void multiply(int64_t width, const char *b, float *to, int64_t row,
-                bool accumulate, const char *next) const {
-    if (packed)
-      engine.multiply(rows, width, engine.paddedDepth(count), packed, stripRows,
-                      engine.stripBytes(stripRows, count), b, to, row,
-                      accumulate, next);
-    else
-      engine.multiplyRows(rows, width, count, a.data,
-                          a.row * engine.elementBytes, b, to, row, accumulate,
-                          next);
+  int64_t stripBytes() const { return engine.stripBytes(stripRows, count); }
+  /// Of the first row of a strip, from column k on, a multiple of L.
+  const char *at(int64_t row, int64_t k) const {
+    return packed + row / stripRows * stripBytes() +
+           engine.offsetA(stripRows, k);
   }
 };
 } // namespace
@@ -125,24 +105,217 @@ struct Columns {
 
 /// Rows of a times all columns of a tile, into its sums; the last ones go on to
 /// c. `grouped`: sums are those of KERF_CPU_GROUP columns at a time.
-static void multiplyColumns(const Kernels &kernels, const TiledMatmul &matmul,
-                            const Tile &tile, const Rows &rows,
-                            const Columns &b, const Sums &sums, bool grouped,
-                            bool last) {
-  int64_t panel = rows.engine.panel;
+static void multiplyPanels(const Kernels &kernels, const TiledMatmul &matmul,
+                           const Tile &tile, const Rows &rows, const Columns &b,
+                           const Sums &sums, bool grouped, bool last) {
+  const Engine &engine = rows.engine;
+  int64_t panel = engine.panel;
   for (int64_t j = 0; j < b.count; j += panel) {
     const char *packed = b.packed + j / panel * b.panelBytes;
     int64_t width = kerf_cpu_min(panel, b.count - j);
     int64_t at = grouped ? j % KERF_CPU_GROUP : j;
     float *to = sums.data + at / panel * sums.panel;
     bool more = j + panel < b.count;
-    rows.multiply(width, packed, to, sums.row, sums.accumulate,
-                  more ? packed + b.panelBytes : nullptr);
+    engine.multiply(rows.rows, width, engine.paddedDepth(rows.count),
+                    rows.packed, rows.stripRows, rows.stripBytes(), packed, to,
+                    sums.row, sums.accumulate,
+                    more ? packed + b.panelBytes : nullptr);
     if (last && !grouped)
       finish(kernels, matmul, tile, j, width, to, sums);
     else if (last && (!more || at + panel == KERF_CPU_GROUP))
       finish(kernels, matmul, tile, j - at, at + width, sums.data, sums);
   }
+}
+
+namespace {
+/// Rows of a times all columns of a tile by blocks (BlockLoops): sums of a
+/// panel have a place for each block of rows, and a complete block waits there
+/// until the next one is multiplied.
+class Blocks {
+public:
+  /// `target`: where sums of the first row and column go; those of the next
+  /// panel lie `panelStride` elements further. `memory`: own_blocks bytes.
+  Blocks(const Kernels &kernels, const Rows &rows, const BlockSums &target,
+         int64_t panelStride, float *memory)
+      : kernels(kernels), rows(rows), target(target), panelStride(panelStride),
+        memory(memory) {}
+
+  void multiply(const Columns &b);
+
+private:
+  /// Part of a panel: its columns [column, column + width) and some of k.
+  struct Part {
+    int64_t column, width, k, depth;
+    const char *packed, *next; ///< next: what is read after it, or null
+    bool last;                 ///< of the panel
+  };
+
+  const Kernels &kernels;
+  const Rows &rows;
+  BlockSums target;
+  int64_t panelStride;
+  float *memory;
+  /// Sums of how many blocks have a place: two by turns where each is complete
+  /// at once, else those of all rows.
+  int64_t places = 2;
+  int64_t turn = 0; ///< the first block's place
+  BlockSums waiting = {};
+  bool hasWaiting = false;
+
+  const BlockLoops &loops() const { return *rows.engine.blocks; }
+  int64_t placeOf(int64_t block) const { return (turn + block) % places; }
+  void multiplyPart(const Part &part);
+  void multiplyWhole(const Part &part, int64_t blocks);
+  void multiplyEdge(const Part &part, int64_t row, float *sums);
+  BlockSums complete(const Part &part, int64_t row, const float *sums) const;
+  void finish(const BlockSums &sums, int64_t count, int64_t width) const;
+  void finishWaiting();
+};
+} // namespace
+
+void Blocks::multiply(const Columns &b) {
+  const Engine &engine = rows.engine;
+  int64_t depth = engine.paddedDepth(rows.count);
+  int64_t parts = kerf_cpu_max(kerf_cpu_parts(depth, loops().depth), 1);
+  int64_t step = engine.paddedDepth(kerf_cpu_parts(depth, parts));
+  if (parts > 1)
+    places = kerf_cpu_max(kerf_cpu_parts(rows.rows, loops().rows), 2);
+  for (int64_t j = 0; j < b.count; j += engine.panel) {
+    const char *panel = b.packed + j / engine.panel * b.panelBytes;
+    int64_t k = 0;
+    do { // once even without any k: sums become zero
+      bool last = k + step >= depth, more = j + engine.panel < b.count;
+      const char *next =
+          panel + (last ? b.panelBytes : engine.offsetB(k + step));
+      multiplyPart({j, kerf_cpu_min(engine.panel, b.count - j), k,
+                    kerf_cpu_min(step, depth - k), panel + engine.offsetB(k),
+                    last && !more ? nullptr : next, last});
+      k += step;
+    } while (k < depth);
+  }
+  finishWaiting();
+}
+
+void Blocks::multiplyPart(const Part &part) {
+  const int64_t panel = rows.engine.panel, height = loops().rows;
+  int64_t whole = part.width == panel ? rows.rows / height : 0;
+  if (whole > 0)
+    multiplyWhole(part, whole);
+  for (int64_t i = whole * height; i < rows.rows; i += height)
+    multiplyEdge(part, i, memory + placeOf(i / height) * height * panel);
+  if (part.last)
+    turn += kerf_cpu_parts(rows.rows, height);
+}
+
+void Blocks::multiplyWhole(const Part &part, int64_t blocks) {
+  const Engine &engine = rows.engine;
+  int64_t height = loops().rows;
+  BlockSums target = complete(part, 0, nullptr);
+  BlockRun run = {blocks,
+                  part.depth,
+                  rows.at(0, part.k),
+                  rows.stripBytes(),
+                  part.packed,
+                  memory,
+                  placeOf(0),
+                  places,
+                  part.k > 0,
+                  part.next,
+                  engine.offsetB(part.depth),
+                  hasWaiting ? &waiting : nullptr,
+                  part.last ? &target : nullptr};
+  loops().multiply(run);
+  hasWaiting = part.last;
+  if (part.last)
+    waiting = complete(part, (blocks - 1) * height,
+                       run.place(blocks - 1, height * engine.panel));
+}
+
+/// Fewer rows or columns than a block has.
+void Blocks::multiplyEdge(const Part &part, int64_t row, float *sums) {
+  int64_t count = kerf_cpu_min(loops().rows, rows.rows - row);
+  finishWaiting();
+  rows.engine.multiply(count, part.width, part.depth, rows.at(row, part.k),
+                       rows.stripRows, rows.stripBytes(), part.packed, sums,
+                       rows.engine.panel, part.k > 0, nullptr);
+  if (part.last)
+    finish(complete(part, row, sums), count, part.width);
+}
+
+BlockSums Blocks::complete(const Part &part, int64_t row,
+                           const float *sums) const {
+  BlockSums block = target;
+  int64_t at =
+      row * target.yRow + part.column / rows.engine.panel * panelStride;
+  block.sums = sums;
+  block.y = elementAt(target.y, target.number, at);
+  if (target.bias)
+    block.bias = static_cast<const char *>(target.bias) +
+                 part.column * bytesOf(target.biasNumber);
+  return block;
+}
+
+void Blocks::finish(const BlockSums &sums, int64_t count, int64_t width) const {
+  kernels.finishRows(sums.y, sums.number, sums.yRow, sums.sums,
+                     rows.engine.panel, sums.bias, sums.biasNumber,
+                     sums.accumulate, count, width);
+}
+
+void Blocks::finishWaiting() {
+  if (hasWaiting)
+    finish(waiting, loops().rows, rows.engine.panel);
+  hasWaiting = false;
+}
+
+/// Where sums of a tile by blocks go: at once to c, or to their place.
+static BlockSums targetOf(const TiledMatmul &matmul, const Tile &tile,
+                          const Sums &sums, bool once, bool last) {
+  const char *bias = static_cast<const char *>(matmul.bias);
+  if (bias)
+    bias += tile.column * bytesOf(matmul.biasNumber);
+  if (once)
+    return {nullptr,
+            elementAt(matmul.c, matmul.cNumber, tile.inC(matmul)),
+            matmul.cNumber,
+            matmul.cRow,
+            bias,
+            matmul.biasNumber,
+            matmul.accumulate};
+  return {nullptr,
+          sums.data,
+          Number::F32,
+          sums.row,
+          last && !sums.elsewhere ? bias : nullptr,
+          matmul.biasNumber,
+          sums.accumulate};
+}
+
+static void multiplyBlocks(const Kernels &kernels, const TiledMatmul &matmul,
+                           const Tile &tile, const Rows &rows, const Columns &b,
+                           const Sums &sums, float *memory, bool once,
+                           bool last) {
+  int64_t panel = rows.engine.panel;
+  Blocks(kernels, rows, targetOf(matmul, tile, sums, once, last),
+         once ? panel : sums.panel, memory)
+      .multiply(b);
+  if (once || !last || !sums.elsewhere)
+    return;
+  for (int64_t j = 0; j < b.count; j += panel)
+    finish(kernels, matmul, tile, j, kerf_cpu_min(panel, b.count - j),
+           sums.data + j / panel * sums.panel, sums);
+}
+
+/// As multiplyPanels, by blocks where there are loops for it. `blocks`: a
+/// worker's own memory for their sums.
+static void multiplyColumns(const Kernels &kernels, const TiledMatmul &matmul,
+                            const Tile &tile, const Rows &rows,
+                            const Columns &b, const Sums &sums, float *blocks,
+                            bool once, bool last) {
+  if (rows.engine.blocks)
+    return multiplyBlocks(kernels, matmul, tile, rows, b, sums, blocks, once,
+                          last);
+  bool grouped = once && (matmul.cNumber != Number::F32 || rows.engine.bf16);
+  multiplyPanels(kernels, matmul, tile, rows, b, sums, grouped, last);
 }
 
 void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
@@ -158,7 +331,6 @@ void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
   DepthPart depth = any ? matmul.depthParts[depthPart] : DepthPart{0, 0, 0};
   int64_t step = stepOf(engine, plan);
   bool once = matmul.depthPartCount <= 1 && depth.depth <= step;
-  bool grouped = once && (matmul.cNumber != Number::F32 || engine.bf16);
   bool lastPart = depthPart + 1 >= matmul.depthPartCount;
   Sums sums = placeSums(engine, matmul, space, plan, worker, tile,
                         depthPart == 0, once);
@@ -168,17 +340,12 @@ void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
     bool last = lastPart && k + count >= depth.depth;
     View a = shifted(matmul.a, part.a + row * matmul.a.row + depth.a +
                                    k * matmul.a.column);
-    Rows rows = {engine,
-                 a,
-                 tile.rows,
-                 count,
-                 engine.stripRows(tile.rows),
-                 readsRows(engine, a, tile.rows, count) ? nullptr
-                                                        : space.ownA(worker)};
-    if (rows.packed)
-      engine.packA(rows.packed, a, tile.rows, count, rows.stripRows);
+    Rows rows = {engine, tile.rows, count, engine.stripRows(tile.rows),
+                 space.ownA(worker)};
+    engine.packA(rows.packed, a, tile.rows, count, rows.stripRows);
     Columns b = {packedB + engine.offsetB(k), columns, panelBytes};
-    multiplyColumns(kernels, matmul, tile, rows, b, sums, grouped, last);
+    multiplyColumns(kernels, matmul, tile, rows, b, sums,
+                    space.ownBlocks(worker), once, last);
     sums.accumulate = true;
     k += step;
   } while (k < depth.depth);
@@ -373,18 +540,14 @@ static void multiplyDepths(const Kernels &kernels, const Engine &engine,
                            const MatmulSpace &space, int worker,
                            const Tile &tile, const char *packedB) {
   const TiledMatmul &p = job.matmul;
-  bool grouped = p.cNumber != Number::F32 || engine.bf16;
   Sums sums = placeSums(engine, p, space, plan, worker, tile, /*first=*/true,
                         /*once=*/true);
-  Rows rows = {engine,
-               p.a,
-               tile.rows,
-               job.depth,
-               engine.stripRows(tile.rows),
+  Rows rows = {engine, tile.rows, job.depth, engine.stripRows(tile.rows),
                space.ownA(worker)};
   packRows(engine, job, tile, rows.packed);
   Columns b = {packedB, tile.columns, job.panelBytes};
-  multiplyColumns(kernels, p, tile, rows, b, sums, grouped, /*last=*/true);
+  multiplyColumns(kernels, p, tile, rows, b, sums, space.ownBlocks(worker),
+                  /*once=*/true, /*last=*/true);
 }
 
 /// Tile `index` of a job.

@@ -65,6 +65,11 @@ struct MatmulSpace {
   float *ownSums(int worker) const {
     return reinterpret_cast<float *>(own(worker) + plan.own_a);
   }
+  /// For sums of blocks (BlockLoops).
+  float *ownBlocks(int worker) const {
+    return reinterpret_cast<float *>(own(worker) + plan.own_a + plan.own_sums -
+                                     plan.own_blocks);
+  }
   char *ownB(int worker) const {
     return own(worker) + plan.own_a + plan.own_sums;
   }

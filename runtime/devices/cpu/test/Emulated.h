@@ -171,6 +171,7 @@ inline void addTiles(int c, int a, int b) {
 #undef _mm512_inserti64x4
 #undef _tile_zero
 #undef _tile_loadd
+#undef _tile_stream_loadd
 #undef _tile_stored
 #undef _tile_dpbf16ps
 #define __m512bh __m512i
@@ -210,6 +211,7 @@ inline void addTiles(int c, int a, int b) {
 #define _tile_release() (void)0
 #define _tile_zero(tile) (emulated::tiles[tile] = {})
 #define _tile_loadd(tile, from, row) emulated::loadTile(tile, from, row)
+#define _tile_stream_loadd(tile, from, row) emulated::loadTile(tile, from, row)
 #define _tile_stored(tile, to, row) emulated::storeTile(tile, to, row)
 #define _tile_dpbf16ps(c, a, b) emulated::addTiles(c, a, b)
 
