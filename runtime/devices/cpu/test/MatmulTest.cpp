@@ -38,9 +38,12 @@ static double addScales(std::mt19937 &random, Command &command) {
   return factor;
 }
 
+/// `halves`: operands of bf16, which have loops of their own; else any.
 static void testOneMatmul(std::mt19937 &random, int64_t batch, int64_t m,
-                          int64_t n, int64_t k) {
+                          int64_t n, int64_t k, bool halves = false) {
   uint32_t a = pickDtype(random), b = pickDtype(random), c = pickDtype(random);
+  if (halves)
+    a = b = KERF_BF16;
   uint32_t biasDtype = pickDtype(random);
   bool ta = pick(random, 0, 1), tb = pick(random, 0, 1);
   bool accumulate = pick(random, 0, 2) == 0, bias = pick(random, 0, 2) == 0;
@@ -104,6 +107,19 @@ void cputest::testMatmul(std::mt19937 &random) {
   testOneMatmul(random, 1, 40, 1030, 4200); // several parts of k and n
   testOneMatmul(random, 3, 40, 1030, 300);  // large and batched
   testOneMatmul(random, 1, 1, 1, 1);
+  // bf16: blocks and edges; parts of k within a panel; steps of a tile whose
+  // rows are many; parts of k.
+  for (int i = 0; i < 6; ++i) {
+    int64_t n = pick(random, 1, 130);
+    testOneMatmul(random, 1, pick(random, 30, 300), n, pick(random, 1, 380),
+                  true);
+    testOneMatmul(random, 1, pick(random, 30, 300), n, pick(random, 385, 1900),
+                  true);
+  }
+  for (int i = 0; i < 3; ++i) {
+    testOneMatmul(random, 1, 3400, pick(random, 30, 40), 2100, true);
+    testOneMatmul(random, 1, 70, pick(random, 60, 70), 4300, true);
+  }
 }
 
 //===----------------------------------------------------------------------===//
