@@ -26,36 +26,56 @@ struct alignas(64) TileShapes {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-/// Two strips from `a` times a panel into `c`.
-KERF_INLINE void twoStrips(int64_t k, const char *a, int64_t stripBytes,
-                           const char *b, float *c, int64_t cRow,
-                           bool accumulate) {
-  int64_t cBytes = cRow * 4;
+/// Four sums begin at 0 or as they lie in c, rows of two strips by a panel.
+KERF_INLINE void beginSums(const float *c, int64_t cRow, bool accumulate) {
   if (accumulate) {
-    _tile_loadd(0, c, cBytes);
-    _tile_loadd(1, c + 16, cBytes);
-    _tile_loadd(2, c + 16 * cRow, cBytes);
-    _tile_loadd(3, c + 16 * cRow + 16, cBytes);
+    _tile_loadd(0, c, cRow * 4);
+    _tile_loadd(1, c + 16, cRow * 4);
+    _tile_loadd(2, c + 16 * cRow, cRow * 4);
+    _tile_loadd(3, c + 16 * cRow + 16, cRow * 4);
   } else {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (int64_t l = 0; l < k; l += line, a += tileBytes, b += 2 * tileBytes) {
-    _tile_loadd(6, b, 64);
+}
+
+KERF_INLINE void endSums(float *c, int64_t cRow) {
+  _tile_stored(0, c, cRow * 4);
+  _tile_stored(1, c + 16, cRow * 4);
+  _tile_stored(2, c + 16 * cRow, cRow * 4);
+  _tile_stored(3, c + 16 * cRow + 16, cRow * 4);
+}
+
+/// Adds a line of two strips by a panel. `Stream`: what is read of a does not
+/// displace the panel from the first cache.
+template <bool Stream>
+KERF_INLINE void addLine(const char *a, int64_t stripBytes, const char *b) {
+  _tile_loadd(6, b, 64);
+  if (Stream)
+    _tile_stream_loadd(4, a, 64);
+  else
     _tile_loadd(4, a, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b + tileBytes, 64);
-    _tile_dpbf16ps(1, 4, 7);
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_loadd(7, b + tileBytes, 64);
+  _tile_dpbf16ps(1, 4, 7);
+  if (Stream)
+    _tile_stream_loadd(5, a + stripBytes, 64);
+  else
     _tile_loadd(5, a + stripBytes, 64);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, c, cBytes);
-  _tile_stored(1, c + 16, cBytes);
-  _tile_stored(2, c + 16 * cRow, cBytes);
-  _tile_stored(3, c + 16 * cRow + 16, cBytes);
+  _tile_dpbf16ps(2, 5, 6);
+  _tile_dpbf16ps(3, 5, 7);
+}
+
+/// Two strips from `a` times a panel into `c`.
+KERF_INLINE void twoStrips(int64_t k, const char *a, int64_t stripBytes,
+                           const char *b, float *c, int64_t cRow,
+                           bool accumulate) {
+  beginSums(c, cRow, accumulate);
+  for (int64_t l = 0; l < k; l += line, a += tileBytes, b += 2 * tileBytes)
+    addLine<false>(a, stripBytes, b);
+  endSums(c, cRow);
 }
 
 KERF_INLINE void oneStrip(int64_t k, const char *a, const char *b, float *c,
@@ -193,18 +213,7 @@ template <Ending E, int Lines>
 static void oneBlock(int64_t k, const char *a, int64_t stripBytes,
                      const char *b, float *sums, bool accumulate,
                      const Meanwhile &meanwhile) {
-  constexpr int64_t row = panel * 4, half = bf16Strip * panel;
-  if (accumulate) {
-    _tile_loadd(0, sums, row);
-    _tile_loadd(1, sums + 16, row);
-    _tile_loadd(2, sums + half, row);
-    _tile_loadd(3, sums + half + 16, row);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
+  beginSums(sums, panel, accumulate);
   const char *next = meanwhile.next;
   LaterLines later(meanwhile.later);
   int64_t done = 0;
@@ -218,22 +227,12 @@ static void oneBlock(int64_t k, const char *a, int64_t stripBytes,
       finishLine<E>(*meanwhile.ready, done + 1);
       done += 2;
     }
-    _tile_loadd(6, b, 64);
-    _tile_stream_loadd(4, a, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b + tileBytes, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_stream_loadd(5, a + stripBytes, 64);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+    addLine<true>(a, stripBytes, b);
   }
   if (E != Ending::None)
     for (; done < blockRows; ++done)
       finishLine<E>(*meanwhile.ready, done);
-  _tile_stored(0, sums, row);
-  _tile_stored(1, sums + 16, row);
-  _tile_stored(2, sums + half, row);
-  _tile_stored(3, sums + half + 16, row);
+  endSums(sums, panel);
 }
 
 template <Ending E, int Lines> static void runBlocks(const BlockRun &run) {
