@@ -3,7 +3,7 @@
 // A tile register has 16 rows of 64 bytes; tile matmuls sum a [16, 32] of A
 // (one block of a strip) times b [32, 16] of B (half a block of a panel, pairs
 // of k side by side) into c [16, 16]. Four sums are kept: two strips by the
-// two halves of a panel.
+// two halves of a panel, which is a block of c for BlockLoops.
 //
 //===----------------------------------------------------------------------===//
 
@@ -241,10 +241,11 @@ template <Ending E, int Lines> static void runBlocks(const BlockRun &run) {
   if (run.target)
     later = *run.target;
   int64_t yBytes = blockRows * later.yRow * bytesOf(later.number);
+  bool isReady = run.waiting;
   for (int64_t i = 0; i < run.blocks; ++i) {
     float *sums = run.place(i, blockRows * panel);
     Meanwhile meanwhile = {next, &ready, run.target ? &later : nullptr};
-    if (run.target ? i > 0 || run.waiting : i == 0 && run.waiting)
+    if (isReady)
       oneBlock<E, Lines>(run.k, a, run.stripBytes, run.b, sums, run.accumulate,
                          meanwhile);
     else
@@ -252,6 +253,7 @@ template <Ending E, int Lines> static void runBlocks(const BlockRun &run) {
                                     run.accumulate, meanwhile);
     ready = later;
     ready.sums = sums;
+    isReady = run.target;
     later.y = (char *)later.y + yBytes;
     a += 2 * run.stripBytes;
     next += Lines * (run.k / line) * 64;
