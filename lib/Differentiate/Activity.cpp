@@ -66,6 +66,9 @@ bool Activity::propagate(Block &block) {
       changed |= propagateRepeat(repeat);
       continue;
     }
+    auto gradient = dyn_cast<GradientOpInterface>(op);
+    if (gradient && gradient.stopsGradient())
+      continue;
     if (llvm::any_of(op.getOperands(), [&](Value v) { return isActive(v); }))
       for (Value result : op.getResults())
         changed |= mark(result);

@@ -549,6 +549,16 @@ static Value makeSeed(OpBuilder &builder, Value loss, Value lossScale) {
   return seed;
 }
 
+/// What was taken as a constant is what it was.
+static void removeStops(ModelOp model) {
+  model.getBody().walk([](GradientOpInterface op) {
+    if (!op.stopsGradient())
+      return;
+    op->getResult(0).replaceAllUsesWith(op->getOperand(0));
+    op->erase();
+  });
+}
+
 LogicalResult kerf::differentiate(ModelOp model, bool scaleLoss) {
   if (failed(checkInput(model)) || failed(checkNames(model)))
     return failure();
@@ -571,6 +581,7 @@ LogicalResult kerf::differentiate(ModelOp model, bool scaleLoss) {
     op->erase();
   if (failed(appendUpdates(model, context.params, lossScale)))
     return failure();
+  removeStops(model);
   eraseDead(model);
   LDBG() << model.getSymName() << ": " << context.params.get().size()
          << " parameters have a gradient and an update";

@@ -49,8 +49,16 @@ struct Storage {
   /// Bytes from one micro-batch of an input to the next.
   int64_t micro = 0;
 
+  /// True where elements lie one after the other; how far the only index of a
+  /// dimension would be from a next one says nothing.
   bool isDense(llvm::ArrayRef<int64_t> shape) const {
-    return strides == denseStrides(shape);
+    Strides dense = denseStrides(shape);
+    if (strides.size() != dense.size())
+      return false;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (shape[d] != 1 && strides[d] != dense[d])
+        return false;
+    return true;
   }
 };
 

@@ -67,6 +67,21 @@ std::optional<int64_t> kerf::numberIn(Operation *op, llvm::StringRef name,
   return value;
 }
 
+std::vector<std::vector<std::string>> kerf::dimLabelsIn(Operation *op,
+                                                        llvm::StringRef name) {
+  std::vector<std::vector<std::string>> lists;
+  llvm::StringRef rest = textOf(op, name);
+  for (rest = rest.split('[').second; !rest.empty();
+       rest = rest.split('[').second) {
+    llvm::SmallVector<llvm::StringRef> parts;
+    rest.split(']').first.split(parts, ',', -1, false);
+    std::vector<std::string> &labels = lists.emplace_back();
+    for (llvm::StringRef part : parts)
+      labels.push_back(part.trim().str());
+  }
+  return lists;
+}
+
 llvm::StringRef kerf::wordOf(Operation *op, llvm::StringRef name) {
   llvm::StringRef text = textOf(op, name).rtrim(" >");
   return text.substr(text.find_last_of(" <") + 1);

@@ -12,6 +12,8 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace kerf {
 
@@ -30,6 +32,11 @@ Sizes listIn(mlir::Operation *op, llvm::StringRef name, llvm::StringRef field);
 /// `field = N` in the text of an attribute.
 std::optional<int64_t> numberIn(mlir::Operation *op, llvm::StringRef name,
                                 llvm::StringRef field);
+
+/// The names of dimensions in the text of a convolution's attribute, such as
+/// `conv<[b, 0, f]x[0, i, o]->[b, 0, f]>`: a list for each pair of brackets.
+std::vector<std::vector<std::string>> dimLabelsIn(mlir::Operation *op,
+                                                  llvm::StringRef name);
 
 /// The last word of an attribute's text: `LT` of `comparison_direction LT`.
 llvm::StringRef wordOf(mlir::Operation *op, llvm::StringRef name);

@@ -72,6 +72,8 @@ static Converted customCall(const Source &s) {
   llvm::StringRef name = target ? target.getValue() : "";
   if (isNote(name) && s.operands.size() == s.op->getNumResults())
     return std::vector<Value>(s.operands);
+  if (name == "kerf.stop_gradient" && s.operands.size() == 1)
+    return one(s.b.stopGradient(s.operand(0)));
   return s.refuse("a call of '" + name +
                   "', a kernel outside of the text: "
                   "lower the function for CPUs, without kernels of its own");
@@ -80,16 +82,6 @@ static Converted customCall(const Source &s) {
 static Converted random(const Source &s) {
   return s.refuse("random numbers are drawn by Kerf: lower the function "
                   "without dropout");
-}
-
-static Converted scattered(const Source &s) {
-  return s.refuse("no counterpart of scatters: write what is updated with "
-                  "jnp.where, or experts as a matmul with a one-hot matrix");
-}
-
-static Converted sorted(const Source &s) {
-  return s.refuse("no counterpart of sorts: the largest are found by "
-                  "jax.lax.top_k");
 }
 
 void kerf::addControl(Conversions &table) {
@@ -101,6 +93,4 @@ void kerf::addControl(Conversions &table) {
        {"stablehlo.rng", "stablehlo.rng_bit_generator", "stablehlo.shift_left",
         "stablehlo.shift_right_logical"})
     table[name] = random;
-  table["stablehlo.scatter"] = scattered;
-  table["stablehlo.sort"] = sorted;
 }

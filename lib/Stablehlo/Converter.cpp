@@ -80,6 +80,9 @@ Converter::Converter(OpBuilder &builder, Location loc) : b(builder, loc) {
   addShapes(table);
   addMatmuls(table);
   addRows(table);
+  addScatters(table);
+  addSorts(table);
+  addConvolutions(table);
   addControl(table);
 }
 

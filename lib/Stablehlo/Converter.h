@@ -40,6 +40,9 @@ void addElements(Conversions &table);
 void addShapes(Conversions &table);
 void addMatmuls(Conversions &table);
 void addRows(Conversions &table);
+void addScatters(Conversions &table);
+void addSorts(Conversions &table);
+void addConvolutions(Conversions &table);
 void addControl(Conversions &table);
 
 /// Converts the ops of blocks one after the other.

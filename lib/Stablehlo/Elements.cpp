@@ -189,6 +189,56 @@ static Converted sign(const Source &s) {
                         negative));
 }
 
+/// Numbers of which f32 has no halves are whole: 32 bits need not hold them.
+static Value wholeOr(const Source &s, Value x, Value rounded) {
+  Value isSmall =
+      s.b.compare(CompareKind::LT, s.b.abs(x), whole(s, x, 1 << 23));
+  return s.b.select(isSmall, rounded, s.b.stopGradient(x));
+}
+
+/// The next whole number below, of what 32 bits hold.
+static Value below(const Source &s, Value x) {
+  Value nearer = s.b.cast(s.b.cast(x, s.b.i32()), s.b.f32());
+  Value isAbove = s.b.compare(CompareKind::GT, nearer, x);
+  return s.b.sub(nearer, s.b.cast(isAbove, s.b.f32()));
+}
+
+/// Of two whole numbers that are as near the even one.
+static Value nearest(const Source &s, Value x) {
+  Value shifted = s.b.add(x, whole(s, x, 0.5)), upper = below(s, shifted);
+  Value half = below(s, s.b.mul(upper, whole(s, x, 0.5)));
+  Value isOdd =
+      s.b.compare(CompareKind::NE, upper, s.b.mul(half, whole(s, x, 2)));
+  Value isTie = s.b.compare(CompareKind::EQ, upper, shifted);
+  return s.b.select(s.b.both(isOdd, isTie), s.b.sub(upper, whole(s, x, 1)),
+                    upper);
+}
+
+static Value above(const Source &s, Value x) {
+  return s.b.neg(below(s, s.b.neg(x)));
+}
+
+/// Of two whole numbers that are as near the one farther from zero.
+static Value nearestFromZero(const Source &s, Value x) {
+  Value size = below(s, s.b.add(s.b.abs(x), whole(s, x, 0.5)));
+  Value isNegative = s.b.compare(CompareKind::LT, x, whole(s, x, 0));
+  return s.b.select(isNegative, s.b.neg(size), size);
+}
+
+template <Value (*round)(const Source &, Value)>
+static Converted rounded(const Source &s) {
+  Value x = s.operand(0);
+  if (auto number = FoldingBuilder::splatOf(x);
+      number && *number == std::round(*number))
+    return one(x);
+  return one(wholeOr(s, x, round(s, x)));
+}
+
+static Converted tangent(const Source &s) {
+  Value x = s.operand(0);
+  return one(s.b.div(s.b.plain.sin(x), s.b.plain.cos(x)));
+}
+
 //===----------------------------------------------------------------------===//
 // Truth and types
 //===----------------------------------------------------------------------===//
@@ -308,6 +358,11 @@ void kerf::addElements(Conversions &table) {
   table["chlo.erfc"] = errorComplement;
   table["stablehlo.exponential_minus_one"] = expMinusOne;
   table["stablehlo.log_plus_one"] = logOnePlus;
+  table["stablehlo.floor"] = rounded<below>;
+  table["stablehlo.ceil"] = rounded<above>;
+  table["stablehlo.round_nearest_even"] = rounded<nearest>;
+  table["stablehlo.round_nearest_afz"] = rounded<nearestFromZero>;
+  table["stablehlo.tan"] = tangent;
   table["stablehlo.is_finite"] = isFinite;
   table["stablehlo.compare"] = compare;
   table["stablehlo.select"] = select;

@@ -353,6 +353,27 @@ Value FoldingBuilder::cast(Value x, Type element) {
   return made;
 }
 
+/// True where a parameter that is trained makes the value.
+static bool isTrained(Value value) {
+  llvm::SmallVector<Value> left = {value};
+  llvm::DenseSet<Value> seen;
+  while (!left.empty()) {
+    Operation *op = left.pop_back_val().getDefiningOp();
+    if (auto param = dyn_cast_or_null<ParamOp>(op); param && !param.getFrozen())
+      return true;
+    for (Value operand : op ? op->getOperands() : ValueRange())
+      if (seen.insert(operand).second)
+        left.push_back(operand);
+  }
+  return false;
+}
+
+Value FoldingBuilder::stopGradient(Value x) {
+  if (!isa<FloatType>(elementOf(x)) || !isTrained(x))
+    return x;
+  return StopGradientOp::create(plain.builder, plain.loc, x);
+}
+
 //===----------------------------------------------------------------------===//
 // Shapes
 //===----------------------------------------------------------------------===//

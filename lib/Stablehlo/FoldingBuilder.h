@@ -77,6 +77,9 @@ public:
   mlir::Value negation(mlir::Value a);
   mlir::Value cast(mlir::Value x, mlir::Type element);
 
+  /// `x` as a constant; itself where no parameter that is trained makes it.
+  mlir::Value stopGradient(mlir::Value x);
+
   mlir::Value iota(Shape shape, int64_t dim);
   mlir::Value reshape(mlir::Value x, Shape shape);
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> perm);

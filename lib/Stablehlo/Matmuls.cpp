@@ -1,6 +1,7 @@
 //===- Matmuls.cpp - matmuls, sums and maxima -----------------------------===//
 
 #include "Converter.h"
+#include "Parts.h"
 
 #include <cmath>
 
@@ -10,12 +11,6 @@ using namespace mlir;
 //===----------------------------------------------------------------------===//
 // Matmuls
 //===----------------------------------------------------------------------===//
-
-static bool areDims(Value value, llvm::ArrayRef<int64_t> dims) {
-  return llvm::all_of(dims, [&](int64_t dim) {
-    return dim >= 0 && dim < typeOf(value).getRank();
-  });
-}
 
 namespace {
 struct Dot {

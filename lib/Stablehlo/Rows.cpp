@@ -1,6 +1,7 @@
 //===- Rows.cpp - looking up by index -------------------------------------===//
 
 #include "Converter.h"
+#include "Parts.h"
 
 using namespace kerf;
 using namespace mlir;
@@ -47,59 +48,6 @@ static Gather gatherOf(const Source &s) {
   return g;
 }
 
-/// Component `n` of the vectors of indices.
-static Value componentOf(FoldingBuilder &b, const Gather &g, int64_t n) {
-  Sizes shape(shapeOf(g.indices));
-  if (g.indexVector == static_cast<int64_t>(shape.size()))
-    return g.indices;
-  Sizes offsets(shape.size(), 0), sizes(shape);
-  offsets[g.indexVector] = n;
-  sizes[g.indexVector] = 1;
-  shape.erase(shape.begin() + g.indexVector);
-  // A concatenation of components is not sliced: its part is taken.
-  Value part = g.indices;
-  auto concat = part.getDefiningOp<ConcatOp>();
-  if (concat && concat.getDim() == g.indexVector &&
-      concat.getInputs().size() == g.indexed.size())
-    return b.reshape(concat.getInputs()[n], shape);
-  return b.reshape(b.slice(part, offsets, sizes), shape);
-}
-
-/// True where `index` counts along its dimension `dim`.
-static bool countsAlong(Value index, int64_t dim) {
-  Operation *op = index.getDefiningOp();
-  if (auto reshape = dyn_cast_or_null<ReshapeOp>(op)) {
-    // Dimensions of size 1 alone come and go.
-    Sizes from, to;
-    for (int64_t size : shapeOf(reshape.getX()))
-      if (size != 1)
-        from.push_back(size);
-    int64_t place = 0, at = -1;
-    for (auto [d, size] : llvm::enumerate(shapeOf(index))) {
-      if (static_cast<int64_t>(d) == dim)
-        at = place;
-      place += size != 1;
-      if (size != 1)
-        to.push_back(size);
-    }
-    if (from != to || shapeOf(index)[dim] == 1)
-      return false;
-    int64_t seen = 0;
-    for (auto [d, size] : llvm::enumerate(shapeOf(reshape.getX())))
-      if (size != 1 && seen++ == at)
-        return countsAlong(reshape.getX(), d);
-    return false;
-  }
-  if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op)) {
-    for (auto [d, to] : llvm::enumerate(broadcast.getDims()))
-      if (to == dim)
-        return countsAlong(broadcast.getX(), d);
-    return false;
-  }
-  auto iota = dyn_cast_or_null<IotaOp>(op);
-  return iota && static_cast<int64_t>(iota.getDim()) == dim;
-}
-
 /// Indices brought into a table of so many rows, as StableHLO does.
 static Value inside(FoldingBuilder &b, Value index, int64_t rows) {
   Value zero = b.splat(shapeOf(index), b.i32(), 0);
@@ -107,11 +55,12 @@ static Value inside(FoldingBuilder &b, Value index, int64_t rows) {
 }
 
 /// Takes indices off that are known: of a slice, or of a dimension that the
-/// indices count along. False where a part lies outside.
+/// indices count along. False where parts of more than one row are taken by an
+/// index.
 static bool takeKnown(FoldingBuilder &b, Gather &g) {
   llvm::SmallVector<Gather::Component> left;
   for (auto [n, dim] : llvm::enumerate(g.indexed)) {
-    Value index = componentOf(b, g, n);
+    Value index = componentOf(b, g.indices, g.indexVector, n, g.indexed.size());
     int64_t size = g.sizes[dim], whole = shapeOf(g.table)[dim];
     auto known = FoldingBuilder::splatOf(index);
     if (size == whole)
@@ -146,7 +95,7 @@ static bool takeKnown(FoldingBuilder &b, Gather &g) {
     g.tableBatch.push_back(component.dim);
     g.indexBatch.push_back(*dim);
   }
-  return g.components.size() <= 1;
+  return true;
 }
 
 /// Dimensions of the result that slices of the table have, in the table's
@@ -245,6 +194,39 @@ static Value pick(const Source &s, const Gather &g) {
   return b.sum(kept, {indexRank});
 }
 
+/// Rows of several dimensions, as of one that has them all: the number of a
+/// row counts through them.
+static Value lookUpTogether(const Source &s, const Gather &g) {
+  FoldingBuilder &b = s.b;
+  Value index = g.components.front().index;
+  Sizes places(shapeOf(index)), perm(g.tableBatch), shape = {1};
+  Value row = b.splat(places, b.i32(), 0);
+  auto count = [&](int64_t dim, Value number) {
+    int64_t size = shapeOf(g.table)[dim];
+    row = b.add(b.mul(row, b.splat(places, b.i32(), size)), number);
+    shape[0] *= size;
+  };
+  for (auto [dim, place] : llvm::zip_equal(g.tableBatch, g.indexBatch))
+    count(dim, b.iota(places, place));
+  for (const Gather::Component &component : g.components) {
+    perm.push_back(component.dim);
+    count(component.dim, component.index);
+  }
+  Sizes full(places);
+  for (int64_t d = 0; d < typeOf(g.table).getRank(); ++d)
+    if (!llvm::is_contained(perm, d)) {
+      perm.push_back(d);
+      shape.push_back(shapeOf(g.table)[d]);
+    }
+  Value y = b.plain.gather(b.reshape(b.transpose(g.table, perm), shape), row);
+  for (int64_t d : offsetSources(g)) {
+    bool isRow =
+        llvm::any_of(g.components, [&](const auto &c) { return c.dim == d; });
+    full.push_back(isRow ? 1 : shapeOf(g.table)[d]);
+  }
+  return placed(s, g, b.reshape(y, full), places.size());
+}
+
 /// True where slices are elements, whatever dimensions of size 1 they have.
 static bool takesElements(const Source &s, const Gather &g) {
   return llvm::all_of(g.offsetDims,
@@ -261,7 +243,7 @@ static bool isOneRow(const Source &s, const Gather &g, int64_t dim) {
 static Converted gather(const Source &s) {
   Gather g = gatherOf(s);
   if (!takeKnown(s.b, g))
-    return s.refuse("a gather by indices of several dimensions");
+    return s.refuse("a gather of parts whose places are no known numbers");
   if (g.components.empty() && g.tableBatch.empty()) {
     // A slice, the same for all indices.
     Sizes dims, shape;
@@ -276,7 +258,9 @@ static Converted gather(const Source &s) {
   if (g.components.size() == 1 && takesElements(s, g))
     if (Value picked = pick(s, g))
       return one(s.b.reshape(picked, s.shape()));
-  return s.refuse("a gather of parts by indices of their own");
+  if (g.components.empty())
+    return s.refuse("a gather of parts by indices of their own");
+  return one(lookUpTogether(s, g));
 }
 
 static Converted topK(const Source &s) {

@@ -1,6 +1,7 @@
 //===- Shapes.cpp - other shapes of the same elements, and parts of them --===//
 
 #include "Converter.h"
+#include "Parts.h"
 
 using namespace kerf;
 using namespace mlir;
@@ -32,23 +33,6 @@ static Converted transpose(const Source &s) {
   return one(s.b.transpose(s.operand(0), sizesOf(s.op, "permutation")));
 }
 
-/// Every `stride`-th element along a dimension, from the first on.
-static Value strided(FoldingBuilder &b, Value x, int64_t dim, int64_t stride) {
-  Sizes shape(shapeOf(x));
-  int64_t count = (shape[dim] + stride - 1) / stride;
-  Sizes low(shape.size(), 0), high(shape.size(), 0);
-  high[dim] = count * stride - shape[dim];
-  x = b.pad(x, low, high);
-  Sizes split(shape);
-  split[dim] = count;
-  split.insert(split.begin() + dim + 1, stride);
-  Value y = b.reshape(x, split);
-  Sizes offsets(split.size(), 0), sizes(split);
-  sizes[dim + 1] = 1;
-  shape[dim] = count;
-  return b.reshape(b.slice(y, offsets, sizes), shape);
-}
-
 static Converted slice(const Source &s) {
   for (const char *name : {"start_indices", "limit_indices", "strides"})
     if (!isFull(s, name, s.operand(0)))
@@ -60,8 +44,7 @@ static Converted slice(const Source &s) {
     sizes.push_back(limit - start);
   Value y = s.b.slice(s.operand(0), starts, sizes);
   for (auto [dim, stride] : llvm::enumerate(strides))
-    if (stride != 1)
-      y = strided(s.b, y, dim, stride);
+    y = strided(s.b, y, dim, stride);
   return one(y);
 }
 
@@ -151,8 +134,6 @@ static Converted dynamicSlice(const Source &s) {
   return one(s.b.slice(s.operand(0), *starts, sizes));
 }
 
-/// What is before the part, the part, what is behind it: along the only
-/// dimension in which it is smaller.
 static Converted dynamicUpdateSlice(const Source &s) {
   Value whole = s.operand(0), part = s.operand(1);
   Sizes sizes(shapeOf(part)), shape(shapeOf(whole));
@@ -161,27 +142,7 @@ static Converted dynamicUpdateSlice(const Source &s) {
   auto starts = startsOf(s, 2, sizes);
   if (!starts)
     return s.refuse("an update of a part whose start is no known number");
-  Sizes narrow;
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (sizes[d] != shape[d])
-      narrow.push_back(d);
-  if (narrow.empty())
-    return one(part);
-  if (narrow.size() > 1)
-    return s.refuse("an update of a part that is smaller in two dimensions");
-  int64_t dim = narrow.front(), start = (*starts)[dim];
-  int64_t end = start + sizes[dim];
-  Sizes offsets(shape.size(), 0), before(shape), behind(shape);
-  before[dim] = start;
-  behind[dim] = shape[dim] - end;
-  std::vector<Value> parts;
-  if (start)
-    parts.push_back(s.b.slice(whole, offsets, before));
-  parts.push_back(part);
-  offsets[dim] = end;
-  if (behind[dim])
-    parts.push_back(s.b.slice(whole, offsets, behind));
-  return one(s.b.concat(dim, parts));
+  return one(replacePart(s.b, whole, part, *starts));
 }
 
 void kerf::addShapes(Conversions &table) {

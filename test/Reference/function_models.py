@@ -155,6 +155,108 @@ def complexes():
     return shapes, loss
 
 
+def sorted_tokens(x, p):
+    """Tokens of a sequence in the order of a score, mixed with their neighbors there, and put back."""
+    score = x @ p["score"]
+    order = jnp.argsort(score, axis=1)
+    rows = jnp.arange(x.shape[0])[:, None]
+    y = jnp.take_along_axis(x, order[..., None], axis=1)
+    y = y + y.at[:, 1:].add(y[:, :-1] * 0.5)
+    return jnp.zeros_like(x).at[rows, order].set(y) * jax.nn.sigmoid(score)[..., None]
+
+
+def routed(x, p):
+    """Two of four experts with room for so many tokens: copied to their places, computed, added back by weight."""
+    flat = x.reshape(-1, WIDTH)
+    count, room = flat.shape[0], 10
+    chances, chosen = jax.lax.top_k(jax.nn.softmax(flat @ p["router"], -1), CHOSEN)
+    dense = jnp.zeros((count, EXPERTS)).at[jnp.arange(count)[:, None], chosen].set(chances)
+    loads = jnp.zeros(EXPERTS).at[chosen.reshape(-1)].add(1.0)
+    expert, token = chosen.reshape(-1), jnp.repeat(jnp.arange(count), CHOSEN)
+    mine = jax.nn.one_hot(expert, EXPERTS, dtype=jnp.int32)
+    place = jnp.sum((jnp.cumsum(mine, 0) - 1) * mine, -1)  # tokens beyond the room are dropped
+    sent = jnp.zeros((EXPERTS, room, WIDTH)).at[expert, place].add(flat[token], mode="drop")
+    hidden = jax.nn.silu(jnp.einsum("ecd,edf->ecf", sent, p["gate"])) @ p["down"]
+    back = hidden.at[expert, place].get(mode="fill", fill_value=0.0) * dense[token, expert][:, None]
+    y = jnp.zeros_like(flat).at[token].add(back)
+    return y.reshape(x.shape), jnp.sum(loads / count * dense.mean(0))
+
+
+def rows():
+    """Scatters, gathers along several dimensions, and sorts."""
+    layer = {
+        "ln1": norm_shapes(), "qkv": (WIDTH, 3 * WIDTH), "proj": (WIDTH, WIDTH), "ln2": norm_shapes(), "score": (WIDTH,),
+        "router": (WIDTH, EXPERTS), "gate": (EXPERTS, WIDTH, 24), "down": (EXPERTS, 24, WIDTH),
+    }  # fmt: skip
+    shapes = {"wte": (VOCAB, WIDTH), "bag": (VOCAB, WIDTH), "layers": [layer, layer], "head": (WIDTH, VOCAB)}
+
+    def loss(p, tokens, targets):
+        before = jnp.zeros_like(tokens).at[:, 1:].set(tokens[:, :-1]).at[:, 0].set(VOCAB - 1)
+        present = jnp.zeros((tokens.shape[0], VOCAB)).at[jnp.arange(tokens.shape[0])[:, None], tokens].set(1.0)
+        often = jnp.bincount(before.reshape(-1), length=VOCAB) / before.size
+        x = p["wte"][tokens] + p["bag"][before] + (present @ p["bag"])[:, None] + often @ p["wte"]
+        balance = 0.0
+        for each in p["layers"]:
+            x = x + attend(layer_norm(x, each["ln1"]), each)
+            y, more = routed(layer_norm(x, each["ln2"]), each)
+            x, balance = x + y + sorted_tokens(x, each), balance + more
+        middle = jnp.sort(x, axis=-1)[..., 4:12].mean(-1, keepdims=True)
+        return cross_entropy((x - middle) @ p["head"], targets) + 0.01 * balance
+
+    return shapes, loss
+
+
+def windows():
+    """Convolutions: causal and channel by channel, in groups, of a sequence as a plane, with strides and holes."""
+    layer = {
+        "ln1": norm_shapes(), "short": (4, 1, WIDTH), "bias": (WIDTH,), "grouped": (WIDTH, WIDTH // 4, 3),
+        "plane": (3, 2, 1, 2), "half": (2, WIDTH, WIDTH), "ln2": norm_shapes(), "up": (WIDTH, 24), "down": (24, WIDTH),
+    }  # fmt: skip
+    shapes = {"wte": (VOCAB, WIDTH), "layers": [layer, layer], "lnf": norm_shapes()}
+    convolve = jax.lax.conv_general_dilated
+
+    def mixed(x, p):
+        y = convolve(x, p["short"], (1,), [(3, 0)], dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=WIDTH)
+        y = jax.nn.silu(y + p["bias"])
+        y = y + convolve(
+            x.transpose(0, 2, 1), p["grouped"], (1,), [(4, 0)], rhs_dilation=(2,), feature_group_count=4
+        ).transpose(0, 2, 1)
+        plane = convolve(x[..., None], p["plane"], (1, 2), [(2, 0), (0, 0)], dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        y = y + plane.reshape(x.shape)
+        half = convolve(x, p["half"], (2,), "VALID", dimension_numbers=("NWC", "WIO", "NWC"))
+        # A pair sees the pair before.
+        return y + jnp.repeat(jnp.pad(half, ((0, 0), (1, 0), (0, 0)))[:, :-1], 2, axis=1)
+
+    def loss(p, tokens, targets):
+        x = p["wte"][tokens]
+        for each in p["layers"]:
+            x = x + mixed(layer_norm(x, each["ln1"]), each)
+            x = x + jax.nn.gelu(layer_norm(x, each["ln2"]) @ each["up"]) @ each["down"]
+        return cross_entropy(layer_norm(x, p["lnf"]) @ p["wte"].T, targets)
+
+    return shapes, loss
+
+
+def stops():
+    """Gradients that are stopped: rounding that is seen through, in a scan, and a loss with a constant in it."""
+    stack = jax.tree.map(lambda shape: (LAYERS, *shape), layer_shapes(), is_leaf=lambda s: isinstance(s, tuple))
+    shapes = {"wte": (VOCAB, WIDTH), "blocks": stack, "lnf": norm_shapes()}
+
+    def body(x, layer):
+        x = block(x, layer)
+        rounded = (jnp.floor(x * 16) + jnp.round(x * 16) + jnp.ceil(x * 16)) / 48
+        return x + jax.lax.stop_gradient(rounded - x), None
+
+    def loss(p, tokens, targets):
+        x, _ = jax.lax.scan(body, p["wte"][tokens], p["blocks"])
+        x = layer_norm(x, p["lnf"])
+        logits = x @ p["wte"].T
+        certain = jax.lax.stop_gradient(jax.nn.softmax(logits)).max(-1)
+        return cross_entropy(logits, targets) + 0.1 * (certain * jnp.square(x).mean(-1)).mean()
+
+    return shapes, loss
+
+
 # Flax Linen
 
 
@@ -345,6 +447,9 @@ CASES = {
     "jax-scan": scanned,
     "jax-experts": experts,
     "jax-complex": complexes,
+    "jax-rows": rows,
+    "jax-windows": windows,
+    "jax-stops": stops,
     "flax-linen": linen(Linen),
     "flax-linen-scan": linen(LinenScan),
     "flax-nnx": nnx_model,

@@ -38,6 +38,7 @@ RULE = {"learning_rate": 1e-2, "b1": 0.9, "b2": 0.95, "eps": 1e-8, "weight_decay
 STACKS = {
     "jax-complex": "blocks.",
     "jax-scan": "blocks.",
+    "jax-stops": "blocks.",
     "flax-linen-scan": "params.ScanCheckpointCarried_0.LinenBlock_0.",
     "penzai-llama-stack": "transformer.blocks.",
 }

@@ -97,4 +97,45 @@ SUMS = [
     lambda x: joined(F.scaled_dot_product_attention(heads(x), *[heads(x)[:, :2]] * 2, is_causal=True, enable_gqa=True)),
 ]
 
-MODULES = {"ops-elements": ELEMENTS, "ops-shapes": SHAPES, "ops-sums": SUMS}
+
+
+def channels(x):
+    return x.transpose(1, 2)
+
+
+def rows(y):
+    """Of [batch, channels, places] so many rows as x has, zeros behind those that there are."""
+    y = channels(y)
+    return F.pad(y, (0, WIDTH - y.shape[2], 0, SEQ - y.shape[1]))
+
+
+WINDOWS = [
+    lambda x: rows(F.conv1d(channels(x), x[0].reshape(WIDTH, 4, 3), x[1, 0], padding=2, dilation=2, groups=4)),
+    lambda x: rows(F.conv1d(channels(x), x[1].reshape(WIDTH, 4, 3), stride=2, padding=1, groups=4)),
+    lambda x: rows(F.conv1d(F.pad(channels(x), (3, 0)), x[0, :4].t().reshape(WIDTH, 1, 4), groups=WIDTH)),
+    lambda x: rows(F.conv1d(channels(x), x.reshape(8, WIDTH, 3), padding="same")),
+    lambda x: rows(F.conv1d(channels(x), x[0, :, :8].reshape(WIDTH * 2, 1, 3)[:, :, :2], padding="same", groups=WIDTH)[:, ::2]),
+    lambda x: F.conv2d(x[:, None], x[0, 0, :12].reshape(2, 1, 2, 3), padding=1, stride=(1, 2)).mean(1)[:, :SEQ, :1] * x,
+    lambda x: F.max_pool1d(x, 3, 1, 1) + rows(F.avg_pool1d(channels(x), 2)) + rows(F.max_pool1d(channels(x), 2, stride=3)),
+    lambda x: rows(F.max_pool2d(x[:, None], 2)[:, 0]) + rows(F.avg_pool2d(x[:, None], (3, 2), stride=(1, 2))[:, 0]),
+    lambda x: F.avg_pool1d(x, 5, 1, 2) * x.unfold(1, 3, 2).mean((1, 3))[:, None],
+    lambda x: x * F.unfold(x[:, None], (2, 3), padding=(0, 1)).reshape(BATCH, 6, SEQ - 1, WIDTH).sum((1, 2))[:, None],
+    lambda x: torch.sort(x, -1).values * x + torch.sort(x, 1, descending=True)[0] * x.roll(1, 1),
+    lambda x: torch.gather(x, 1, torch.argsort(x, 1)) * x + x * x.argsort(-1, descending=True).float() / WIDTH,
+    lambda x: F.pad(x[:, 1::5], (0, 0, 9, 0)) + F.pad(x[:, :, 2:15:3], (0, 11)) + F.pad(x[:, ::7], (0, 0, 0, 10)),
+]
+
+
+
+def without_gradient(x):
+    with torch.no_grad():
+        return torch.softmax(x, -1) + x.abs().amax(1, keepdim=True)
+
+
+STOPS = [
+    lambda x: x + (torch.floor(x * 8) / 8 - x).detach() + x * x.detach().norm(dim=-1, keepdim=True),
+    lambda x: x * (torch.round(x * 8) + torch.ceil(x * 8) - torch.trunc(x * 8)) + x * torch.frac(x * 8).detach(),
+    lambda x: x * without_gradient(x) + x * x.detach().clone().roll(1, 1),
+]
+
+MODULES = {"ops-elements": ELEMENTS, "ops-shapes": SHAPES, "ops-sums": SUMS, "ops-windows": WINDOWS, "ops-stops": STOPS}

@@ -38,6 +38,11 @@ def GradientOpInterface : OpInterface<"GradientOpInterface"> {
       }],
       "::llvm::LogicalResult", "buildGradient",
       (ins "::kerf::GradientBuilder &":$gradients)>,
+    InterfaceMethod<[{
+        True for an op that hands its only operand on as a constant: it has no
+        gradient, and its operand takes its place once gradients are built.
+      }],
+      "bool", "stopsGradient", (ins), [{}], [{ return false; }]>,
   ];
 }
 

@@ -73,6 +73,25 @@ KERF_UNARY(LogisticOp, 1 / (1 + std::exp(-x)),
            p.mul(p.mul(dy, y), p.sub(1.0, y)))
 #undef KERF_UNARY
 
+Factors StopGradientOp::getFactors() {
+  return pointwiseFactors(*this, Positions::Ignored, {0});
+}
+
+void StopGradientOp::evaluate(Operands operands, Results results) {
+  mapUnary(operands, results, [](double x) { return x; });
+}
+
+Value StopGradientOp::buildElement(ScalarBuilder &s,
+                                   llvm::ArrayRef<Value> elements) {
+  return elements[0];
+}
+
+LogicalResult StopGradientOp::buildGradient(GradientBuilder &gradients) {
+  return success();
+}
+
+bool StopGradientOp::stopsGradient() { return true; }
+
 // Operand and result are checked by their types. // power_of_two_c1
 Factors PowerOfTwoOp::getFactors() {
   return pointwiseFactors(*this, Positions::Ignored);

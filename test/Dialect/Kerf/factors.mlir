@@ -23,6 +23,8 @@ kerf.model @sources(seed %seed: tensor<i32>, step %step: tensor<i32>, %at: tenso
 kerf.model @pointwise(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>, %n: tensor<2xi32>, %loss: tensor<f32>) {
   // expected-remark-re @+1 {{{{^}}b=4 s=6 : [b, s] -> [b, s] linear in 0{{$}}}}
   %neg = kerf.neg %x : tensor<4x6xf32>
+  // expected-remark-re @+1 {{{{^}}b=4 s=6 : [b, s] -> [b, s] linear in 0{{$}}}}
+  %stop = kerf.stop_gradient %x : tensor<4x6xf32>
   // expected-remark-re @+1 {{{{^}}b=4 s=6 : [b, s] -> [b, s]{{$}}}}
   %exp = kerf.exp %x : tensor<4x6xf32>
   // expected-remark-re @+1 {{{{^}}b=4 s=6 : [b, s] -> [b, s]{{$}}}}

@@ -36,6 +36,15 @@ kerf.model @sqrt_c1(%x: tensor<4xf32>, %loss: tensor<f32>) {
 
 // -----
 
+// The result of stop_gradient has the operand's type.
+kerf.model @stop_gradient_c1(%x: tensor<4xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.stop_gradient' op requires the same type for all operands and results}}
+  %y = "kerf.stop_gradient"(%x) : (tensor<4xf32>) -> tensor<4xbf16>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // Powers of two are those of f32.
 kerf.model @power_of_two_c1(%x: tensor<4xbf16>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.power_of_two' op operand #0 must be plain tensor (static shape, rank <= 16, no encoding) of 32-bit float values, but got 'tensor<4xbf16>'}}

@@ -7,6 +7,8 @@
 kerf.model @unary(%x: tensor<4xf32>) {
   // CHECK: %[[NEG:.*]] = kerf.neg %[[X]] : tensor<4xf32>
   %neg = kerf.neg %x : tensor<4xf32>
+  // CHECK: kerf.stop_gradient %[[X]] : tensor<4xf32>
+  %stop = kerf.stop_gradient %x : tensor<4xf32>
   // CHECK: %[[EXP:.*]] = kerf.exp %[[X]] : tensor<4xf32>
   %exp = kerf.exp %x : tensor<4xf32>
   // CHECK: %[[LOG:.*]] = kerf.log %[[X]] : tensor<4xf32>

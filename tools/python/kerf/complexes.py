@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from .ops import Unsupported, op
 from .text import Value
 
-VIEWS = ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "expand", "transpose", "permute", "slice", "clone", "alias")
+VIEWS = ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "expand", "transpose", "permute", "slice", "clone", "alias", "detach")
 
 
 @dataclass(frozen=True)

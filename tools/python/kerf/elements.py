@@ -189,9 +189,37 @@ def floor(c, x):
     """Of numbers that are whole numbers of 32 bits once they are rounded."""
     if x.dtype not in ("f32", "f64"):
         return x
-    nearer_zero = c.w.cast(c.w.cast(x, "i32"), x.dtype)
+    nearer_zero = truncate(c, x)
     is_above = c.w.cast(c.w.compare("gt", nearer_zero, x), x.dtype)
     return c.w.binary("sub", nearer_zero, is_above)
+
+
+@op("trunc.default", "fix.default")
+def truncate(c, x):
+    return c.w.cast(c.w.cast(x, "i32"), x.dtype)
+
+
+@op("ceil.default")
+def ceil(c, x):
+    return c.w.unary("neg", floor(c, c.w.unary("neg", x))) if x.dtype in ("f32", "f64") else x
+
+
+@op("round.default")
+def round_half_even(c, x):
+    """Of two whole numbers that are as near the even one."""
+    if x.dtype not in ("f32", "f64"):
+        return x
+    shifted = c.w.binary("add", x, c.value(0.5, x.dtype))
+    upper = floor(c, shifted)
+    half = floor(c, scaled(c, upper, 0.5))
+    is_odd = c.w.binary("sub", upper, scaled(c, half, 2.0))
+    is_tie = c.w.cast(c.w.compare("eq", upper, shifted), x.dtype)
+    return c.w.binary("sub", upper, c.w.binary("mul", is_odd, is_tie))
+
+
+@op("frac.default")
+def frac(c, x):
+    return c.w.binary("sub", x, truncate(c, x))
 
 
 @op("reciprocal.default")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from . import complexes, constants, layers, leaves, ops, parameters, shapes  # noqa: F401 (fill the table)
+from . import complexes, constants, gradients, layers, leaves, ops, parameters, shapes, windows  # noqa: F401 (fill the table)
 from .text import Value, Writer, quoted, type_of
 
 DEFAULT_OPTIMIZER = "#kerf.adamw<beta2 = 0.95, weight_decay = 0.1>"
@@ -70,7 +70,8 @@ def cross_entropy(output, targets):
 def _trace(step, inputs):
     """The graph of the step in ATen ops that the table knows, as far as PyTorch can decompose others."""
     try:
-        program = torch.export.export(step, inputs, strict=False)
+        with gradients.own_gradients(ExportError):
+            program = torch.export.export(step, inputs, strict=False)
     except ExportError:
         raise
     except Exception as error:
@@ -79,7 +80,7 @@ def _trace(step, inputs):
     table = torch.export.default_decompositions()
     for known in [op for op in table if str(op) in ops.OPS]:
         del table[known]
-    return program.run_decompositions(table)
+    return gradients.keep_stops(program, ExportError).run_decompositions(table)
 
 
 def _place(node):
@@ -334,7 +335,7 @@ def _may_be_negative(node):
     """False for what the data gives, which is inside the tables that it indexes, and for chosen places."""
     while node.op == "call_function" and node.target.__name__.partition(".")[0] in _VIEWS:
         node = node.args[0]
-    chosen = node.op == "call_function" and node.target.__name__.partition(".")[0] in ("getitem", "argmax", "topk", "sort")
+    chosen = node.op == "call_function" and node.target.__name__.partition(".")[0] in ("getitem", "argmax", "topk", "sort", "argsort")
     return node.op != "placeholder" and not chosen
 
 

@@ -15,7 +15,7 @@ def from_jax(loss, params, *inputs, path=None, frozen=None, deviation=0.02):
 
     loss       function of JAX that gives the loss, a scalar float (or also more scalars, to be reported). Plain JAX,
                or the `apply` of a Flax or Equinox model; dropout off, and gradients that follow from what is computed:
-               Kerf differentiates the lowered function, in which `stop_gradient` and gradients of one's own are gone.
+               Kerf differentiates the lowered function, in which gradients of one's own are gone.
     params     tree of arrays, or of jax.ShapeDtypeStruct for a model that would not fit this machine.
     inputs     trees of integers [batch, sequence], the global batch: tokens, then targets, or by names
                (`batch['targets']`). Shapes matter, values do not.
@@ -31,7 +31,7 @@ def from_jax(loss, params, *inputs, path=None, frozen=None, deviation=0.02):
         raise LowerError("params has no arrays")
     jitted = jax.jit(loss, keep_unused=True)
     _check_gradients(jax.make_jaxpr(loss)(params, *inputs))
-    module = jitted.lower(params, *inputs).compiler_ir("stablehlo")
+    module = _lowered(jitted, params, *inputs).compiler_ir("stablehlo")
     _mark(module, params, frozen or (lambda name: False), deviation)
     text = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
     if path is not None:
@@ -45,6 +45,20 @@ def from_jax(loss, params, *inputs, path=None, frozen=None, deviation=0.02):
 # Gradients that the lowered text would lose
 
 
+def _lowered(jitted, *given):
+    """Lowered with a mark where a gradient is stopped, which JAX leaves out."""
+    from jax._src.interpreters import mlir
+    from jax.lax import stop_gradient_p
+
+    def rule(context, x):
+        if _is_known(_frames(context.traceback)):
+            return [x]
+        return mlir.custom_call("kerf.stop_gradient", result_types=[x.type], operands=[x]).results
+
+    marked = mlir.LoweringParameters(override_lowering_rules=((stop_gradient_p, rule),))
+    return jitted.trace(*given).lower(_private_parameters=marked)
+
+
 def _equations(jaxpr):
     """All equations, inner ones too."""
     for equation in jaxpr.eqns:
@@ -56,9 +70,8 @@ def _equations(jaxpr):
                     yield from _equations(inner)
 
 
-def _frames(equation):
+def _frames(traceback):
     """(file, line), innermost first."""
-    traceback = getattr(equation.source_info, "traceback", None)
     return [(f.file_name, f.line_num) for f in traceback.frames] if traceback else []
 
 
@@ -67,7 +80,7 @@ def _is_library(file):
 
 
 def _line(equation):
-    own = [frame for frame in _frames(equation) if not _is_library(frame[0])]
+    own = [frame for frame in _frames(equation.source_info.traceback) if not _is_library(frame[0])]
     return f"{Path(own[0][0]).name}:{own[0][1]}" if own else "the function"
 
 
@@ -76,9 +89,9 @@ def _line(equation):
 _KNOWN = ("jax/_src/nn/", "jax/_src/ops/", "jax/_src/numpy/", "jax/_src/scipy/", "optax/")
 
 
-def _is_known(equation):
+def _is_known(frames):
     """Whether the caller, the first frame that is none of JAX's tracing, is one of those."""
-    files = [file.replace("\\", "/") for file, _ in _frames(equation)]
+    files = [file.replace("\\", "/") for file, _ in frames]
     callers = [f for f in files if "jax/_src/" not in f or any(part in f for part in _KNOWN)]
     return any(part in callers[0] for part in _KNOWN) if callers else False
 
@@ -86,9 +99,8 @@ def _is_known(equation):
 def _check_gradients(closed):
     for equation in _equations(closed.jaxpr):
         name = equation.primitive.name
-        if name == "stop_gradient" and not _is_known(equation):
-            raise LowerError(f"{_line(equation)}: stop_gradient: gradients flow everywhere in Kerf")
-        if name.startswith(("custom_vjp", "custom_jvp")) and not _is_known(equation):
+        frames = _frames(equation.source_info.traceback)
+        if name.startswith(("custom_vjp", "custom_jvp")) and not _is_known(frames):
             raise LowerError(f"{_line(equation)}: a gradient of one's own ({name}): Kerf derives what is computed")
 
 

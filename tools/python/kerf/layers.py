@@ -8,6 +8,8 @@ from .elements import square
 from .ops import Unsupported, op
 from .text import number, product, type_of
 
+MOST_SORTED = 8192  # time grows with their square
+
 # Sums
 
 
@@ -322,6 +324,23 @@ def topk(c, x, k, dim=-1, largest=True, sorted=True):
     return c.w.many(f"top_k {x.name} k {k} : {x.type}", [(shape, x.dtype), (shape, "i32")])
 
 
+@op("sort.default", "sort.stable")
+def sort(c, x, dim=-1, descending=False, stable=False, **named):
+    """By the largest, of which equal ones keep their order."""
+    dim, descending = named.get("dim", dim), named.get("descending", descending)
+    if x.shape[dim % x.rank] > MOST_SORTED:
+        raise Unsupported(f"sorting {x.shape[dim % x.rank]} elements")
+    rows = c.w.cast(c.w.swap(x, dim, -1), "f32")
+    sign = lambda v: v if descending else c.w.unary("neg", v)
+    values, order = topk(c, sign(rows), rows.shape[-1])
+    return c.w.cast(c.w.swap(sign(values), dim, -1), x.dtype), c.w.swap(order, dim, -1)
+
+
+@op("argsort.default", "argsort.stable")
+def argsort(c, x, dim=-1, descending=False, **named):
+    return sort(c, x, named.get("dim", dim), named.get("descending", descending))[1]
+
+
 @op("argmax.default")
 def argmax(c, x, dim=None, keepdim=False):
     """Of equal ones the first, as in PyTorch."""
@@ -336,23 +355,6 @@ def flip(c, x, dims):
         last = c.w.constant(x.shape[dim] - 1, (), "i32")
         x = rows(c, x, dim, c.w.binary("sub", last, c.w.iota((x.shape[dim],), 0)))
     return x
-
-
-@op("convolution.default", "conv1d.default", "conv1d.padding")
-def convolution(c, x, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), *rest):
-    """Of one dimension, each channel alone: what state-space models and hybrids have before their mixers."""
-    groups = rest[-1] if rest else 1
-    if x.rank != 3 or groups != x.shape[1] or weight.shape[:2] != (groups, 1) or tuple(stride) != (1,):
-        raise Unsupported("a convolution but one of one dimension, each channel alone, without stride")
-    pads = [padding[0]] * 2 if not isinstance(padding, str) else [0, 0]
-    x = c.w.pad(x, [0, 0, pads[0]], [0, 0, pads[1]])
-    y = None
-    for tap in range(weight.shape[2]):
-        part = c.w.slice(x, 2, tap * dilation[0], c.shape[2])
-        factor = c.w.reshape(c.w.slice(weight, 2, tap, 1), (groups, 1))
-        term = c.w.binary("mul", part, factor)
-        y = term if y is None else c.w.binary("add", y, term)
-    return y if bias is None else c.w.binary("add", y, c.w.reshape(bias, (groups, 1)))
 
 
 # Layers

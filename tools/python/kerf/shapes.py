@@ -26,9 +26,8 @@ def same(c, x, *_, **__):
 
 @op("detach.default", "detach_.default")
 def detach(c, x):
-    if c.node.meta.get("depends_on_weights"):
-        raise Unsupported("detach() of what depends on weights: gradients flow everywhere in Kerf")
-    return x
+    is_trained = c.node.meta.get("depends_on_weights") and x.dtype == "f32" and x.splat is None
+    return c.w.unary("stop_gradient", x) if is_trained else x
 
 
 @op("_to_copy.default", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as.default", "float.default")
@@ -63,6 +62,16 @@ def move(c, x, source, destination):
     return c.w.transpose(x, dims)
 
 
+def every(w, x, dim, start, step, count):
+    """`count` elements along a dimension, every `step`-th from `start` on."""
+    part = w.slice(x, dim, start, (count - 1) * step + 1)
+    if step == 1:
+        return part
+    rest = [step - 1 if d == dim else 0 for d in range(x.rank)]
+    rows = w.reshape(w.pad(part, [0] * x.rank, rest), (*x.shape[:dim], count, step, *x.shape[dim + 1 :]))
+    return w.reshape(w.slice(rows, dim + 1, 0, 1), (*x.shape[:dim], count, *x.shape[dim + 1 :]))
+
+
 @op("slice.Tensor")
 def take_slice(c, x, dim=0, start=None, end=None, step=1):
     dim %= x.rank
@@ -73,7 +82,7 @@ def take_slice(c, x, dim=0, start=None, end=None, step=1):
     if step == 1:
         return c.w.slice(x, dim, start, end - start)
     if length % step or start >= step or c.shape[dim] != length // step:
-        raise Unsupported(f"every {step}-th element from {start} of {length}")
+        return every(c.w, x, dim, start, step, c.shape[dim])
     rows = c.w.reshape(x, (*x.shape[:dim], length // step, step, *x.shape[dim + 1 :]))
     return c.w.reshape(c.w.slice(rows, dim + 1, start, 1), c.shape)
 

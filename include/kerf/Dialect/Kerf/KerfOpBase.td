@@ -67,6 +67,8 @@ class Kerf_Op<string mnemonic, list<Trait> traits = []>
 
 def Kerf_Factors : DeclareOpInterfaceMethods<FactorOpInterface>;
 def Kerf_Gradient : DeclareOpInterfaceMethods<GradientOpInterface>;
+/// The same of an op through which no gradient flows.
+def Kerf_NoGradient : DeclareOpInterfaceMethods<GradientOpInterface, ["stopsGradient"]>;
 def Kerf_Cost : DeclareOpInterfaceMethods<CostOpInterface, ["getCost"]>;
 /// Cost facts of element-wise work: the interface's default.
 def Kerf_PointwiseCost : DeclareOpInterfaceMethods<CostOpInterface>;

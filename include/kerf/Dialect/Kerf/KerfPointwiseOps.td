@@ -34,6 +34,29 @@ def Kerf_NegOp : Kerf_UnaryOp<"neg"> {
   }];
 }
 
+def Kerf_StopGradientOp : Kerf_Op<"stop_gradient", [Pure, SameOperandsAndResultType, Kerf_Factors,
+    Kerf_NoGradient, Kerf_PointwiseCost, Kerf_Evaluate, Kerf_Scalar]> {
+  let summary = "Take elements as constants";
+  let description = [{
+    `y = x`, and the gradient of x is 0: `detach` of PyTorch, `stop_gradient`
+    of JAX.
+
+    Life: written by the user or an import; its operand takes its place when
+    gradients have been built.
+
+    Constraints:
+    (C1) operand and result have one float type. // stop_gradient_c1
+
+    ```mlir
+    %x = kerf.constant dense<0.5> : tensor<4xf32>
+    %y = kerf.stop_gradient %x : tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Float:$x);
+  let results = (outs Kerf_Float:$result);
+  let assemblyFormat = "$x attr-dict `:` type($result)";
+}
+
 def Kerf_ExpOp : Kerf_UnaryOp<"exp"> {
   let summary = "Raise e to elements";
   let description = [{
