@@ -107,7 +107,7 @@ struct ShapeLister {
     return allows(problem.pins, key, list, value);
   }
   /// Of the values those that pins allow; a value that is pinned alone is tried
-  /// whether it is useful or not.
+  /// whether it makes sense or not.
   std::vector<int64_t> filtered(const char *key,
                                 const std::vector<int64_t> &list,
                                 std::vector<int64_t> values) const {
@@ -170,10 +170,8 @@ void ShapeLister::run() {
     });
   llvm::erase_if(stageDegrees,
                  [&](int64_t p) { return !allowed("pp", pins.pp, p); });
-  // Others split no expert: their ranks would do what data ranks do.
-  std::vector<int64_t> experts = expertDegrees(problem);
-  llvm::erase_if(experts,
-                 [&](int64_t ep) { return !allowed("ep", pins.ep, ep); });
+  std::vector<int64_t> experts =
+      filtered("ep", pins.ep, expertDegrees(problem));
   std::vector<int64_t> contexts =
       filtered("cp", pins.cp, contextDegrees(problem));
   llvm::erase_if(contexts,
