@@ -20,3 +20,4 @@ for example in torch jax; do
 done
 "${PYTHON:-python3}" "$root/test/Python/folders.py"
 "${PYTHON:-python3}" "$root/test/Python/dcp.py" "$root/examples/python/dcp.py"
+"${PYTHON:-python3}" "$root/test/Python/gradients.py"

@@ -69,6 +69,7 @@ def cross_entropy(output, targets):
 
 def _trace(step, inputs):
     """The graph of the step in ATen ops that the table knows, as far as PyTorch can decompose others."""
+    gradients.check_hooks(step, ExportError)
     try:
         with gradients.own_gradients(ExportError):
             program = torch.export.export(step, inputs, strict=False)

@@ -15,25 +15,62 @@ def _user_line():
     return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "the module"
 
 
+def _functions(base=torch.autograd.Function):
+    """All functions with gradients of their own that are not PyTorch's."""
+    for inner in base.__subclasses__():
+        if inner.__module__.split(".")[0] != "torch" and "forward" in vars(inner):
+            yield inner
+        yield from _functions(inner)
+
+
 @contextlib.contextmanager
-def own_gradients(error):
-    """Within it a `torch.autograd.Function` of the user's raises `error`: a trace has its forward alone. What is
-    computed again in the backward pass is traced as it stands."""
-    original = torch.autograd.Function.__dict__["apply"]
-
-    def apply(cls, *given, **named):
-        if cls is torch.utils.checkpoint.CheckpointFunction:
-            function, _, *arguments = given
-            return function(*arguments)
-        if cls.__module__.split(".")[0] != "torch":
-            raise error(f"{_user_line()}: a gradient of one's own ({cls.__qualname__}): Kerf derives what is computed")
-        return original.__get__(None, cls)(*given, **named)
-
-    torch.autograd.Function.apply = classmethod(apply)
+def _replaced(owner, name, value):
+    """`owner.name` is `value` within it."""
+    before = vars(owner).get(name)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        torch.autograd.Function.apply = original
+        if before is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def own_gradients(error):
+    """Within it a `torch.autograd.Function` of the user's and a hook on a gradient raise `error`: a trace has the forward
+    alone. What is computed again in the backward pass is traced as it stands."""
+
+    def refused(cls):
+        def forward(*given, **named):
+            raise error(f"{_user_line()}: a gradient of one's own ({cls.__qualname__}): Kerf derives what is computed")
+
+        return staticmethod(forward)
+
+    def again(cls, function, preserves_random_state, *given):
+        return function(*given)
+
+    def hook(tensor, function):
+        raise error(f"{_user_line()}: a hook on a gradient (register_hook): Kerf derives what is computed")
+
+    with contextlib.ExitStack() as stack:
+        for function in set(_functions()):
+            stack.enter_context(_replaced(function, "forward", refused(function)))
+        stack.enter_context(_replaced(torch.utils.checkpoint.CheckpointFunction, "apply", classmethod(again)))
+        stack.enter_context(_replaced(torch.Tensor, "register_hook", hook))
+        yield
+
+
+def check_hooks(module, error):
+    """Raises `error` where hooks of a parameter or a module may change gradients."""
+    for name, parameter in module.named_parameters():
+        if parameter._backward_hooks:
+            raise error(f"the parameter '{name.removeprefix('module.')}' has a hook on its gradient (register_hook): remove it")
+    for name, inner in module.named_modules():
+        if inner._backward_hooks or inner._backward_pre_hooks:
+            which = f"the module '{name.removeprefix('module.')}'" if name.startswith("module.") else "the module"
+            raise error(f"{which} has a hook on gradients (register_full_backward_hook): remove it")
 
 
 def _stopped(node):
