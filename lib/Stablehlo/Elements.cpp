@@ -225,12 +225,11 @@ static Value nearestFromZero(const Source &s, Value x) {
   return s.b.select(isNegative, s.b.neg(size), size);
 }
 
-template <Value (*round)(const Source &, Value)>
+template <Value (*round)(const Source &, Value), double (*known)(double)>
 static Converted rounded(const Source &s) {
   Value x = s.operand(0);
-  if (auto number = FoldingBuilder::splatOf(x);
-      number && *number == std::round(*number))
-    return one(x);
+  if (auto number = FoldingBuilder::splatOf(x))
+    return one(whole(s, x, known(*number)));
   return one(wholeOr(s, x, round(s, x)));
 }
 
@@ -358,10 +357,10 @@ void kerf::addElements(Conversions &table) {
   table["chlo.erfc"] = errorComplement;
   table["stablehlo.exponential_minus_one"] = expMinusOne;
   table["stablehlo.log_plus_one"] = logOnePlus;
-  table["stablehlo.floor"] = rounded<below>;
-  table["stablehlo.ceil"] = rounded<above>;
-  table["stablehlo.round_nearest_even"] = rounded<nearest>;
-  table["stablehlo.round_nearest_afz"] = rounded<nearestFromZero>;
+  table["stablehlo.floor"] = rounded<below, std::floor>;
+  table["stablehlo.ceil"] = rounded<above, std::ceil>;
+  table["stablehlo.round_nearest_even"] = rounded<nearest, std::nearbyint>;
+  table["stablehlo.round_nearest_afz"] = rounded<nearestFromZero, std::round>;
   table["stablehlo.tan"] = tangent;
   table["stablehlo.is_finite"] = isFinite;
   table["stablehlo.compare"] = compare;

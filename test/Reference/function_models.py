@@ -200,7 +200,7 @@ def rows():
             x = x + attend(layer_norm(x, each["ln1"]), each)
             y, more = routed(layer_norm(x, each["ln2"]), each)
             x, balance = x + y + sorted_tokens(x, each), balance + more
-        middle = jnp.sort(x, axis=-1)[..., 4:12].mean(-1, keepdims=True)
+        middle = jnp.sort(x, axis=-1)[..., 4:12].mean(-1, keepdims=True) + jnp.median(x, axis=-1, keepdims=True)
         return cross_entropy((x - middle) @ p["head"], targets) + 0.01 * balance
 
     return shapes, loss
@@ -217,7 +217,7 @@ def windows():
 
     def mixed(x, p):
         y = convolve(x, p["short"], (1,), [(3, 0)], dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=WIDTH)
-        y = jax.nn.silu(y + p["bias"])
+        y = jax.nn.relu6(jax.nn.silu(y + p["bias"]))
         y = y + convolve(
             x.transpose(0, 2, 1), p["grouped"], (1,), [(4, 0)], rhs_dilation=(2,), feature_group_count=4
         ).transpose(0, 2, 1)

@@ -51,12 +51,21 @@ def _lowered(jitted, *given):
     from jax.lax import stop_gradient_p
 
     def rule(context, x):
-        if _is_known(_frames(context.traceback)):
+        if _is_known(_frames(getattr(context, "traceback", None))):
             return [x]
         return mlir.custom_call("kerf.stop_gradient", result_types=[x.type], operands=[x]).results
 
+    traced = jitted.trace(*given)
     marked = mlir.LoweringParameters(override_lowering_rules=((stop_gradient_p, rule),))
-    return jitted.trace(*given).lower(_private_parameters=marked)
+    # A lowering that is kept for the next equation knows no line.
+    kept = getattr(mlir, "_uncacheable_primitives", set())
+    is_new = stop_gradient_p not in kept
+    kept.add(stop_gradient_p)
+    try:
+        return traced.lower(_private_parameters=marked)
+    finally:
+        if is_new:
+            kept.discard(stop_gradient_p)
 
 
 def _equations(jaxpr):
@@ -96,11 +105,18 @@ def _is_known(frames):
     return any(part in callers[0] for part in _KNOWN) if callers else False
 
 
+def _is_of_jax(equation):
+    """Whether JAX itself defines the function that has its own gradient."""
+    inner = equation.params.get("call_jaxpr")
+    described = getattr(getattr(inner, "jaxpr", inner), "debug_info", None)
+    return "jax/_src/" in str(getattr(described, "func_src_info", "")).replace("\\", "/")
+
+
 def _check_gradients(closed):
     for equation in _equations(closed.jaxpr):
         name = equation.primitive.name
         frames = _frames(equation.source_info.traceback)
-        if name.startswith(("custom_vjp", "custom_jvp")) and not _is_known(frames):
+        if name.startswith(("custom_vjp", "custom_jvp")) and not _is_known(frames) and not _is_of_jax(equation):
             raise LowerError(f"{_line(equation)}: a gradient of one's own ({name}): Kerf derives what is computed")
 
 
