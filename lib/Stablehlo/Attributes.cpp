@@ -86,3 +86,27 @@ llvm::StringRef kerf::wordOf(Operation *op, llvm::StringRef name) {
   llvm::StringRef text = textOf(op, name).rtrim(" >");
   return text.substr(text.find_last_of(" <") + 1);
 }
+
+llvm::StringRef kerf::combiner(Operation *op) {
+  if (op->getNumRegions() != 1 || !op->getRegion(0).hasOneBlock())
+    return {};
+  Block &body = op->getRegion(0).front();
+  if (body.getNumArguments() != 2 || body.getOperations().size() != 2)
+    return {};
+  Operation &first = body.front();
+  return first.getOperands() == body.getArguments() ||
+                 llvm::equal(first.getOperands(), body.getArguments())
+             ? first.getName().stripDialect()
+             : llvm::StringRef();
+}
+
+bool kerf::isNeutral(llvm::StringRef kind, Type element, double number) {
+  if (element.isInteger(1))
+    return number == (kind == "and" || kind == "minimum" || kind == "multiply");
+  if (kind == "add" || kind == "multiply")
+    return number == (kind == "multiply");
+  double most = INT32_MAX;
+  if (element.isF32())
+    most = std::numeric_limits<float>::max();
+  return kind == "maximum" ? number <= -most : number >= most;
+}

@@ -41,6 +41,13 @@ std::vector<std::vector<std::string>> dimLabelsIn(mlir::Operation *op,
 /// The last word of an attribute's text: `LT` of `comparison_direction LT`.
 llvm::StringRef wordOf(mlir::Operation *op, llvm::StringRef name);
 
+/// The op that the region of a reduction combines two elements by; empty where
+/// it is not one op.
+llvm::StringRef combiner(mlir::Operation *op);
+
+/// Whether combining with `number` changes nothing.
+bool isNeutral(llvm::StringRef kind, mlir::Type element, double number);
+
 } // namespace kerf
 
 #endif // KERF_LIB_STABLEHLO_ATTRIBUTES_H

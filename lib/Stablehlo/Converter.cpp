@@ -83,6 +83,7 @@ Converter::Converter(OpBuilder &builder, Location loc) : b(builder, loc) {
   addScatters(table);
   addSorts(table);
   addConvolutions(table);
+  addWindows(table);
   addControl(table);
 }
 

@@ -43,6 +43,7 @@ void addRows(Conversions &table);
 void addScatters(Conversions &table);
 void addSorts(Conversions &table);
 void addConvolutions(Conversions &table);
+void addWindows(Conversions &table);
 void addControl(Conversions &table);
 
 /// Converts the ops of blocks one after the other.

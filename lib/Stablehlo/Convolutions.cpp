@@ -123,14 +123,9 @@ static Value sumOfTaps(FoldingBuilder &b, const Convolution &c) {
   llvm::append_range(high, c.high);
   low.push_back(0);
   high.push_back(0);
-  Value padded = b.pad(c.x, low, high), y;
-  llvm::ArrayRef<int64_t> window = shapeOf(c.weights).drop_back(2);
-  Sizes tap(window.size(), 0);
-  for (int64_t n = 0, count = c.taps(); n < count; ++n) {
-    int64_t rest = n;
-    for (size_t d = window.size(); d-- > 0; rest /= window[d])
-      tap[d] = rest % window[d];
-    Value term = termOf(b, c, partOf(b, c, padded, tap), weightsOf(b, c, tap));
+  Value whole = b.pad(c.x, low, high), y;
+  for (const Sizes &tap : placesOf(shapeOf(c.weights).drop_back(2))) {
+    Value term = termOf(b, c, partOf(b, c, whole, tap), weightsOf(b, c, tap));
     y = y ? b.add(y, term) : term;
   }
   return y;

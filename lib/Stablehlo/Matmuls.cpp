@@ -113,20 +113,6 @@ static Converted dotGeneral(const Source &s) {
 // Sums and maxima
 //===----------------------------------------------------------------------===//
 
-/// The op that combines two elements; empty where it is not one op.
-static llvm::StringRef combiner(Operation *op) {
-  if (op->getNumRegions() != 1 || !op->getRegion(0).hasOneBlock())
-    return {};
-  Block &body = op->getRegion(0).front();
-  if (body.getNumArguments() != 2 || body.getOperations().size() != 2)
-    return {};
-  Operation &first = body.front();
-  return first.getOperands() == body.getArguments() ||
-                 llvm::equal(first.getOperands(), body.getArguments())
-             ? first.getName().stripDialect()
-             : llvm::StringRef();
-}
-
 /// Whether any element is true (`isAll`: all are).
 static Value reduceTruth(FoldingBuilder &b, Value x,
                          llvm::ArrayRef<int64_t> dims, bool isAll) {
@@ -143,17 +129,6 @@ static Value reduceKnown(const Source &s, double number, double count,
   double result =
       kind == "add" && !s.element().isInteger(1) ? number * count : number;
   return s.b.splat(s.shape(), s.element(), result);
-}
-
-static bool isNeutral(llvm::StringRef kind, Type element, double number) {
-  if (element.isInteger(1))
-    return number == (kind == "and" || kind == "minimum" || kind == "multiply");
-  if (kind == "add")
-    return number == 0;
-  double most = INT32_MAX;
-  if (element.isF32())
-    most = std::numeric_limits<float>::max();
-  return kind == "maximum" ? number <= -most : number >= most;
 }
 
 /// Whether a reduction of numbers and their places keeps the largest and, of
@@ -241,34 +216,7 @@ static Converted reduce(const Source &s) {
   return one(b.neg(b.largest(b.neg(x), dims)));
 }
 
-/// A sum of all elements up to an index, as a window over what is before it.
-static Converted reduceWindow(const Source &s) {
-  Sizes window = sizesOf(s.op, "window_dimensions");
-  Sizes padding = sizesOf(s.op, "padding");
-  Value x = s.operand(0);
-  auto isOne = [](int64_t n) { return n == 1; };
-  bool isPlain = combiner(s.op) == "add" && s.operands.size() == 2 &&
-                 FoldingBuilder::splatOf(s.operand(1)) == 0.0 &&
-                 static_cast<int64_t>(window.size()) == typeOf(x).getRank() &&
-                 llvm::all_of(sizesOf(s.op, "window_strides"), isOne) &&
-                 llvm::all_of(sizesOf(s.op, "base_dilations"), isOne) &&
-                 llvm::all_of(sizesOf(s.op, "window_dilations"), isOne);
-  Sizes wide;
-  for (auto [dim, size] : llvm::enumerate(window))
-    if (size != 1)
-      wide.push_back(dim);
-  if (!isPlain || wide.size() != 1 || padding.size() != 2 * window.size())
-    return s.refuse("a window but that of a running sum");
-  int64_t dim = wide.front(), size = shapeOf(x)[dim];
-  if (window[dim] != size || padding[2 * dim] != size - 1 ||
-      padding[2 * dim + 1] != 0)
-    return s.refuse("a window but that of a running sum");
-  Value before = CumsumOp::create(s.b.plain.builder, s.b.plain.loc, x, dim);
-  return one(s.b.add(before, x));
-}
-
 void kerf::addMatmuls(Conversions &table) {
   table["stablehlo.dot_general"] = dotGeneral;
   table["stablehlo.reduce"] = reduce;
-  table["stablehlo.reduce_window"] = reduceWindow;
 }

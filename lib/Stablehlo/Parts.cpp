@@ -29,6 +29,55 @@ Value kerf::strided(FoldingBuilder &b, Value x, int64_t dim, int64_t stride) {
   return b.reshape(b.slice(y, offsets, sizes), shape);
 }
 
+std::vector<Sizes> kerf::placesOf(llvm::ArrayRef<int64_t> window) {
+  std::vector<Sizes> places = {Sizes()};
+  for (int64_t size : window) {
+    std::vector<Sizes> longer;
+    for (const Sizes &place : places)
+      for (int64_t at = 0; at < size; ++at) {
+        longer.push_back(place);
+        longer.back().push_back(at);
+      }
+    places = std::move(longer);
+  }
+  return places;
+}
+
+/// Zeros between neighbors along a dimension.
+static Value spread(FoldingBuilder &b, Value x, int64_t dim, int64_t between) {
+  if (between == 0)
+    return x;
+  Sizes shape(shapeOf(x)), split(shape);
+  split.insert(split.begin() + dim + 1, 1);
+  Sizes low(split.size(), 0), high(split.size(), 0);
+  high[dim + 1] = between;
+  Value wide = b.pad(b.reshape(x, split), low, high);
+  shape[dim] *= between + 1;
+  Value flat = b.reshape(wide, shape);
+  shape[dim] -= between; // behind the last
+  return b.slice(flat, Sizes(shape.size(), 0), shape);
+}
+
+Value kerf::padded(FoldingBuilder &b, Value x, llvm::ArrayRef<int64_t> low,
+                   llvm::ArrayRef<int64_t> high,
+                   llvm::ArrayRef<int64_t> between, double value) {
+  auto zeros = [&](Value part) {
+    for (auto [dim, count] : llvm::enumerate(between))
+      part = spread(b, part, dim, count);
+    return b.pad(part, low, high);
+  };
+  if (value == 0)
+    return zeros(x);
+  Type element = typeOf(x).getElementType();
+  Value ones = zeros(b.plain.constant(b.type(shapeOf(x), b.f32()), 1));
+  if (shapeOf(ones) == shapeOf(x))
+    return x;
+  Value zero = b.splat(shapeOf(ones), b.f32(), 0);
+  Value isInside = b.compare(CompareKind::NE, ones, zero);
+  Value around = zeros(x);
+  return b.select(isInside, around, b.splat(shapeOf(ones), element, value));
+}
+
 /// What is before the part, the part, what is behind it: along the first
 /// dimension in which it is smaller, and inside of that along the next.
 Value kerf::replacePart(FoldingBuilder &b, Value whole, Value part,

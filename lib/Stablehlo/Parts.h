@@ -5,6 +5,8 @@
 
 #include "FoldingBuilder.h"
 
+#include <vector>
+
 namespace kerf {
 
 /// True where all are numbers of dimensions of `value`.
@@ -13,6 +15,15 @@ bool areDims(mlir::Value value, llvm::ArrayRef<int64_t> dims);
 /// Every `stride`-th element along a dimension, from the first on.
 mlir::Value strided(FoldingBuilder &b, mlir::Value x, int64_t dim,
                     int64_t stride);
+
+/// All places of a window of so many, the last dimension first.
+std::vector<llvm::SmallVector<int64_t>>
+placesOf(llvm::ArrayRef<int64_t> window);
+
+/// `x` with `value` around it, and `between` times between neighbors.
+mlir::Value padded(FoldingBuilder &b, mlir::Value x,
+                   llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
+                   llvm::ArrayRef<int64_t> between, double value);
 
 /// `whole` with `part` in the place of what begins at `starts`; it lies inside.
 mlir::Value replacePart(FoldingBuilder &b, mlir::Value whole, mlir::Value part,

@@ -61,28 +61,30 @@ static Converted pad(const Source &s) {
       return s.refuse("padding without its sizes");
   Sizes low = sizesOf(s.op, "edge_padding_low");
   Sizes high = sizesOf(s.op, "edge_padding_high");
-  for (int64_t between : sizesOf(s.op, "interior_padding"))
-    if (between != 0)
-      return s.refuse("padding between elements");
-  Value x = s.operand(0);
-  // What a negative padding takes away.
-  Sizes offsets(low.size(), 0), sizes(shapeOf(x));
-  for (size_t d = 0; d < low.size(); ++d) {
-    offsets[d] = std::max<int64_t>(0, -low[d]);
-    sizes[d] -= offsets[d] + std::max<int64_t>(0, -high[d]);
-    low[d] = std::max<int64_t>(0, low[d]);
-    high[d] = std::max<int64_t>(0, high[d]);
-  }
-  x = s.b.slice(x, offsets, sizes);
+  Sizes between = sizesOf(s.op, "interior_padding");
   auto value = FoldingBuilder::splatOf(s.operand(1));
   if (!value)
     return s.refuse("padding with what is no known number");
-  if (*value == 0)
-    return one(s.b.pad(x, low, high));
-  Type element = typeOf(x).getElementType();
-  Value inside = s.b.pad(s.b.truth(shapeOf(x), true), low, high);
-  return one(s.b.select(inside, s.b.pad(x, low, high),
-                        s.b.splat(s.shape(), element, *value)));
+  Sizes none(low.size(), 0), less(low), more(high);
+  for (size_t d = 0; d < low.size(); ++d) {
+    less[d] = std::max<int64_t>(0, -low[d]);
+    more[d] = std::max<int64_t>(0, -high[d]);
+    low[d] = std::max<int64_t>(0, low[d]);
+    high[d] = std::max<int64_t>(0, high[d]);
+  }
+  if (between.empty())
+    between = none;
+  if (between.size() != low.size() ||
+      llvm::any_of(between, [](int64_t n) { return n < 0; }))
+    return s.refuse("padding without its sizes");
+  // What a negative padding takes away.
+  Value x = padded(s.b, s.operand(0), none, none, between, *value);
+  Sizes sizes(shapeOf(x));
+  for (size_t d = 0; d < sizes.size(); ++d)
+    sizes[d] -= less[d] + more[d];
+  if (llvm::any_of(sizes, [](int64_t n) { return n < 1; }))
+    return s.refuse("padding that leaves nothing");
+  return one(padded(s.b, s.b.slice(x, less, sizes), low, high, none, *value));
 }
 
 static Converted reverse(const Source &s) {

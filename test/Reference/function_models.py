@@ -206,8 +206,15 @@ def rows():
     return shapes, loss
 
 
+def recurrent(x):
+    """h[t] = a[t] h[t - 1] + x[t], by a scan that is associative."""
+    both = lambda one, two: (one[0] * two[0], one[1] * two[0] + two[1])
+    return jax.lax.associative_scan(both, (jax.nn.sigmoid(x), x), axis=1)[1]
+
+
 def windows():
-    """Convolutions: causal and channel by channel, in groups, of a sequence as a plane, with strides and holes."""
+    """Convolutions (causal and channel by channel, in groups, of a sequence as a plane, with strides and holes), maxima of
+    windows, running products and a recurrence."""
     layer = {
         "ln1": norm_shapes(), "short": (4, 1, WIDTH), "bias": (WIDTH,), "grouped": (WIDTH, WIDTH // 4, 3),
         "plane": (3, 2, 1, 2), "half": (2, WIDTH, WIDTH), "ln2": norm_shapes(), "up": (WIDTH, 24), "down": (24, WIDTH),
@@ -217,7 +224,9 @@ def windows():
 
     def mixed(x, p):
         y = convolve(x, p["short"], (1,), [(3, 0)], dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=WIDTH)
-        y = jax.nn.relu6(jax.nn.silu(y + p["bias"]))
+        y = jax.nn.relu6(jax.nn.silu(y + p["bias"])) + recurrent(x)
+        y = y + jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 1), (1, 1, 1), [(0, 0), (2, 0), (0, 0)])
+        y = y * jnp.cumprod(1 + 0.1 * x, axis=1)
         y = y + convolve(
             x.transpose(0, 2, 1), p["grouped"], (1,), [(4, 0)], rhs_dilation=(2,), feature_group_count=4
         ).transpose(0, 2, 1)
