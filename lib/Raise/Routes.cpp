@@ -47,8 +47,10 @@ static Element behind(Element element) {
   }
 }
 
+/// Of a scalar one.
 static int64_t columnsOf(Value value) {
-  return typeOf(value).getShape().back();
+  llvm::ArrayRef<int64_t> shape = typeOf(value).getShape();
+  return shape.empty() ? 1 : shape.back();
 }
 
 namespace {
@@ -284,9 +286,8 @@ static Operation *laterFunction(Value values) {
   while (values.hasOneUse()) {
     Operation *user = *values.user_begin();
     if (isa<SoftmaxOp, LogisticOp>(user))
-      return typeOf(user->getOperand(0)).getShape().back() == columnsOf(values)
-                 ? user
-                 : nullptr;
+      return columnsOf(user->getOperand(0)) == columnsOf(values) ? user
+                                                                 : nullptr;
     if (!isa<ReshapeOp, CastOp>(user) ||
         columnsOf(user->getResult(0)) != columnsOf(values))
       return nullptr;

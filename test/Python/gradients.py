@@ -57,6 +57,30 @@ def hooked(register):
     return model
 
 
+class Counting(nn.Module):
+    """A loss of a buffer that each forward changes."""
+
+    def __init__(self, change, reads=True):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8, 4))
+        self.register_buffer("seen", torch.zeros(()))
+        self.change, self.reads = change, reads
+
+    def forward(self, tokens):
+        self.change(self)
+        x = self.weight[tokens].sum()
+        return x * (1 + self.seen) if self.reads else x
+
+
+def count(model):
+    model.seen += 1
+
+
+def clamp(model):
+    with torch.no_grad():
+        model.weight.clamp_(-0.1, 0.1)
+
+
 def main():
     kept = {
         "detach": (lambda x: x + (torch.floor(x) - x).detach(), 1),
@@ -70,8 +94,11 @@ def main():
     refused = {
         "a gradient of one's own (Straight)": Model(Straight.apply),
         "the parameter 'weight' has a hook": hooked(lambda m: m.weight.register_hook(lambda g: 2 * g)),
+        "'seen' is changed in forward()": Counting(count),
+        "'weight' is changed in forward()": Counting(clamp, reads=False),
         "the module has a hook": hooked(lambda m: m.register_full_backward_hook(lambda *_: None)),
     }
+    assert export(Counting(count, reads=False)).startswith("kerf.model")
     for words, model in refused.items():
         assert words in export(model), (words, export(model))
     print(f"{len(kept)} kept, {len(refused)} refused")

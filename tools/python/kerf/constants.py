@@ -202,7 +202,7 @@ def as_distances(w, tensor, dtype):
 
 def as_rotation(w, tensor, dtype):
     """cos(p f) or sin(p f), p along one dimension and f along the next; or both, as pairs or side by side."""
-    if dtype != "f32" or tensor.numel() < 8:
+    if dtype != "f32" or tensor.numel() < 8 or not tensor.abs().max() > 0.5:  # small numbers are near any slow rotation
         return None
     if tensor.shape[-1] == 2 and len(wide_dims(tensor)) == 3:
         halves = [angles(w, part, dtype, name) for part, name in zip(tensor.unbind(-1), ("cos", "sin"))]

@@ -49,7 +49,13 @@ def divide_whole(c, a, b, rounding_mode="floor"):
     whole = isinstance(b, int) and b > 0 and isinstance(a, Value) and a.dtype in INTEGERS
     if not whole or c.dtype not in INTEGERS:
         raise Unsupported(f"division with rounding_mode={rounding_mode!r} of what is not positions by a whole number")
-    return c.full(c.w.binary("div", a, c.value(b, c.dtype)))
+    b = c.value(b, c.dtype)
+    if rounding_mode == "floor":
+        return c.full(c.w.binary("div", a, b))
+    zero = c.w.constant(0, a.shape, a.dtype)
+    size = c.w.binary("max", a, c.w.binary("sub", zero, a))
+    nearer, is_below = c.w.binary("div", size, b), c.w.compare("lt", a, zero)
+    return c.full(c.w.select(is_below, c.w.binary("sub", zero, nearer), nearer))
 
 
 @op("remainder.Scalar", "remainder.Tensor")
@@ -166,7 +172,11 @@ def softplus(c, x, beta=1, threshold=20):
     positive = relu(c, scaled)
     small = c.w.unary("exp", c.w.unary("neg", absolute(c, scaled)))
     y = c.w.binary("add", positive, c.w.unary("log", c.w.binary("add", small, c.value(1.0, x.dtype))))
-    return y if beta == 1 else c.w.binary("mul", y, c.value(1 / beta, x.dtype))
+    y = y if beta == 1 else c.w.binary("mul", y, c.value(1 / beta, x.dtype))
+    if threshold >= 16:  # beyond it f32 has no difference
+        return y
+    is_linear = c.w.compare("gt", scaled, c.w.constant(float(threshold), x.shape, x.dtype))
+    return c.w.select(is_linear, x, y)
 
 
 @op("abs.default")

@@ -81,7 +81,9 @@ def _trace(step, inputs):
     table = torch.export.default_decompositions()
     for known in [op for op in table if str(op) in ops.OPS]:
         del table[known]
-    return gradients.keep_stops(program, ExportError).run_decompositions(table)
+    program = gradients.keep_stops(program, ExportError).run_decompositions(table)
+    gradients.check_state(program, ExportError)
+    return program
 
 
 def _place(node):
@@ -336,7 +338,8 @@ def _may_be_negative(node):
     """False for what the data gives, which is inside the tables that it indexes, and for chosen places."""
     while node.op == "call_function" and node.target.__name__.partition(".")[0] in _VIEWS:
         node = node.args[0]
-    chosen = node.op == "call_function" and node.target.__name__.partition(".")[0] in ("getitem", "argmax", "topk", "sort", "argsort")
+    name = node.target.__name__.partition(".")[0] if node.op == "call_function" else ""
+    chosen = name in ("argmax", "argsort") or (name == "getitem" and node.args[1] == 1)  # values come first
     return node.op != "placeholder" and not chosen
 
 

@@ -73,6 +73,26 @@ def check_hooks(module, error):
             raise error(f"{which} has a hook on gradients (register_full_backward_hook): remove it")
 
 
+def check_state(program, error):
+    """Raises `error` where the forward pass changes a parameter, or a buffer that the loss is made of: a step would begin
+    with the first values again."""
+    signature = program.graph_signature
+    changed = {spec.target for spec in signature.output_specs if spec.target and spec.kind.name.endswith("_MUTATION")}
+    (outputs,) = next(node for node in program.graph.nodes if node.op == "output").args
+    left, read = [outputs[-1]], set()
+    while left:
+        node = left.pop()
+        if node not in read:
+            read.add(node)
+            left.extend(node.all_input_nodes)
+    names = {node.name for node in read}
+    for spec in signature.input_specs:
+        is_parameter = spec.kind is torch.export.graph_signature.InputKind.PARAMETER
+        if spec.target in changed and (is_parameter or spec.arg.name in names):
+            name = spec.target.removeprefix("module.")
+            raise error(f"'{name}' is changed in forward(): Kerf keeps nothing from one step to the next but what it trains")
+
+
 def _stopped(node):
     """True for what is computed without gradients."""
     return node.op == "call_function" and node.target is torch.ops.higher_order.wrap_with_set_grad_enabled and node.args[0] is False

@@ -207,7 +207,9 @@ def einsum(c, equation, values, **_):
 
 
 @op("embedding.default")
-def embedding(c, table, ids, padding_idx=-1, *_, **__):
+def embedding(c, table, ids, padding_idx=-1, scale_grad_by_freq=False, *_, **named):
+    if scale_grad_by_freq or named.get("scale_grad_by_freq"):
+        raise Unsupported("an embedding whose gradient is scaled by how often a token is there")
     padding = f" padding {padding_idx}" if padding_idx >= 0 else ""
     ids = c.w.cast(ids, "i32")
     return c.w.emit(f"embedding {ids.name}, {table.name}{padding} : {ids.type}, {table.type}", c.shape, table.dtype)

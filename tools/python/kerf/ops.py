@@ -62,6 +62,8 @@ class Context:
     def value(self, x, dtype):
         """A number or value as one of `dtype`."""
         if not isinstance(x, Value):
+            if dtype == "i32" and 2**31 <= abs(x) < 2**62:
+                raise Unsupported("a whole number that 32 bits do not hold")
             return self.w.constant(x, (), dtype)
         return self.w.cast(x, dtype)
 
