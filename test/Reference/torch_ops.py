@@ -132,9 +132,14 @@ def without_gradient(x):
         return torch.softmax(x, -1) + x.abs().amax(1, keepdim=True)
 
 
+# Numbers that any slow rotation is near.
+SMALL = torch.randint(-8, 8, (SEQ, WIDTH), generator=torch.Generator().manual_seed(1)) / 65536
+
 STOPS = [
     lambda x: x + (torch.floor(x * 8) / 8 - x).detach() + x * x.detach().norm(dim=-1, keepdim=True),
     lambda x: x * (torch.round(x * 8) + torch.ceil(x * 8) - torch.trunc(x * 8)) + x * torch.frac(x * 8).detach(),
+    lambda x: F.softplus(x * 8, beta=2.0, threshold=1.0) + x * SMALL * 16384,
+    lambda x: x * torch.div(x.argmax(-1) - 8, 3, rounding_mode="trunc")[..., None] + x[:, (x.argmax(-1)[0] - 8).sort().values],
     lambda x: x * without_gradient(x) + x * x.detach().clone().roll(1, 1),
 ]
 
