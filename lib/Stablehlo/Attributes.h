@@ -1,5 +1,7 @@
 //===- Attributes.h - what StableHLO's attributes say -----------*- C++ -*-===//
 //
+// And what the regions of reductions and scatters do.
+//
 // The dialect is not registered: its attributes are kept as their text, such as
 // `dot<lhs_contracting_dimensions = [2], ...>` or `comparison_direction LT`.
 //

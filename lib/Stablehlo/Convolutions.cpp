@@ -66,20 +66,6 @@ static Sizes perPlace(Operation *op, llvm::StringRef name, int64_t places,
   return sizes;
 }
 
-/// The part of the padded input that a tap reads.
-static Value partOf(FoldingBuilder &b, const Convolution &c, Value padded,
-                    llvm::ArrayRef<int64_t> tap) {
-  Sizes offsets(tap.size() + 2, 0), sizes(shapeOf(padded));
-  for (auto [d, at] : llvm::enumerate(tap)) {
-    offsets[d + 1] = at * c.dilations[d];
-    sizes[d + 1] = (c.places[d] - 1) * c.strides[d] + 1;
-  }
-  Value part = b.slice(padded, offsets, sizes);
-  for (auto [d, stride] : llvm::enumerate(c.strides))
-    part = strided(b, part, d + 1, stride);
-  return part;
-}
-
 /// The weights [inputs, outputs] of a tap: rows of one matrix, as places of a
 /// window are no stack of layers.
 static Value weightsOf(FoldingBuilder &b, const Convolution &c,
@@ -125,7 +111,8 @@ static Value sumOfTaps(FoldingBuilder &b, const Convolution &c) {
   high.push_back(0);
   Value whole = b.pad(c.x, low, high), y;
   for (const Sizes &tap : placesOf(shapeOf(c.weights).drop_back(2))) {
-    Value term = termOf(b, c, partOf(b, c, whole, tap), weightsOf(b, c, tap));
+    Value part = readAt(b, whole, 1, tap, c.dilations, c.strides, c.places);
+    Value term = termOf(b, c, part, weightsOf(b, c, tap));
     y = y ? b.add(y, term) : term;
   }
   return y;

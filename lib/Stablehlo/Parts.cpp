@@ -43,6 +43,22 @@ std::vector<Sizes> kerf::placesOf(llvm::ArrayRef<int64_t> window) {
   return places;
 }
 
+Value kerf::readAt(FoldingBuilder &b, Value x, int64_t first,
+                   llvm::ArrayRef<int64_t> place,
+                   llvm::ArrayRef<int64_t> dilations,
+                   llvm::ArrayRef<int64_t> strides,
+                   llvm::ArrayRef<int64_t> counts) {
+  Sizes offsets(shapeOf(x).size(), 0), sizes(shapeOf(x));
+  for (auto [d, at] : llvm::enumerate(place)) {
+    offsets[first + d] = at * dilations[d];
+    sizes[first + d] = (counts[d] - 1) * strides[d] + 1;
+  }
+  Value part = b.slice(x, offsets, sizes);
+  for (auto [d, stride] : llvm::enumerate(strides))
+    part = strided(b, part, first + d, stride);
+  return part;
+}
+
 /// Zeros between neighbors along a dimension.
 static Value spread(FoldingBuilder &b, Value x, int64_t dim, int64_t between) {
   if (between == 0)

@@ -20,6 +20,14 @@ mlir::Value strided(FoldingBuilder &b, mlir::Value x, int64_t dim,
 std::vector<llvm::SmallVector<int64_t>>
 placesOf(llvm::ArrayRef<int64_t> window);
 
+/// What all windows of `x` read at one place of theirs, `counts` windows:
+/// places and windows are numbers per dimension from `first` on.
+mlir::Value readAt(FoldingBuilder &b, mlir::Value x, int64_t first,
+                   llvm::ArrayRef<int64_t> place,
+                   llvm::ArrayRef<int64_t> dilations,
+                   llvm::ArrayRef<int64_t> strides,
+                   llvm::ArrayRef<int64_t> counts);
+
 /// `x` with `value` around it, and `between` times between neighbors.
 mlir::Value padded(FoldingBuilder &b, mlir::Value x,
                    llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,

@@ -63,21 +63,15 @@ struct Scatter {
 
 /// Whether updates are added (true) or put (false); none for other functions.
 static std::optional<bool> addsOrPuts(Operation *op) {
+  if (combiner(op) == "add")
+    return true;
   if (op->getNumRegions() != 1 || !op->getRegion(0).hasOneBlock())
     return std::nullopt;
   Block &body = op->getRegion(0).front();
   Operation &last = body.back();
-  if (body.getNumArguments() != 2 || last.getNumOperands() != 1)
-    return std::nullopt;
-  Value given = last.getOperand(0);
-  if (given == body.getArgument(1))
-    return false;
-  Operation *sum = given.getDefiningOp();
-  bool isSum = sum && sum->getName().stripDialect() == "add" &&
-               sum->getNumOperands() == 2 &&
-               llvm::is_contained(sum->getOperands(), body.getArgument(0)) &&
-               llvm::is_contained(sum->getOperands(), body.getArgument(1));
-  return isSum ? std::optional(true) : std::nullopt;
+  bool isPut = body.getNumArguments() == 2 && last.getNumOperands() == 1 &&
+               last.getOperand(0) == body.getArgument(1);
+  return isPut ? std::optional(false) : std::nullopt;
 }
 
 static bool isRising(llvm::ArrayRef<int64_t> dims) {
@@ -259,6 +253,18 @@ static std::pair<Sizes, Sizes> batchOf(const Scatter &t) {
   return batch;
 }
 
+/// `y` has the elements of `region` with its dimensions in the order `perm`:
+/// the same in the order of the region.
+static Value turnedBack(FoldingBuilder &b, Value y, Value region,
+                        llvm::ArrayRef<int64_t> perm) {
+  Sizes back(perm.size()), shape;
+  for (auto [to, from] : llvm::enumerate(perm)) {
+    back[from] = to;
+    shape.push_back(shapeOf(region)[from]);
+  }
+  return b.transpose(b.reshape(y, shape), back);
+}
+
 /// Elements of rows, each row by indices of its own.
 static Value putChosen(FoldingBuilder &b, const Scatter &t, Value region) {
   auto [rows, places] = batchOf(t);
@@ -286,13 +292,7 @@ static Value putChosen(FoldingBuilder &b, const Scatter &t, Value region) {
                b.splat(wide, b.f32(), 0));
   Value after = joined(b, t, before, b.sum(kept, {last}),
                        [&] { return b.sum(b.cast(named, b.f32()), {last}); });
-  // Back to the order of the region.
-  Sizes back(perm.size()), permuted;
-  for (auto [to, from] : llvm::enumerate(perm)) {
-    back[from] = to;
-    permuted.push_back(shapeOf(region)[from]);
-  }
-  return b.transpose(b.reshape(after, permuted), back);
+  return turnedBack(b, after, region, perm);
 }
 
 /// The row of each update, where all that indices say is one dimension;
@@ -321,18 +321,14 @@ static Value putRows(FoldingBuilder &b, const Scatter &t, Value region) {
   Sizes perm = batchOf(t).first;
   for (const Component &component : t.components)
     perm.push_back(component.dim);
-  Sizes dims(perm), shape = {1}, permuted, back;
+  Sizes dims(perm), shape = {1};
   for (int64_t d : dims)
     shape[0] *= shapeOf(region)[d];
   for (int64_t d = 0; d < t.rank(); ++d)
-    if (!llvm::is_contained(dims, d))
+    if (!llvm::is_contained(dims, d)) {
       perm.push_back(d);
-  back.assign(perm.size(), 0);
-  for (auto [to, from] : llvm::enumerate(perm)) {
-    back[from] = to;
-    permuted.push_back(shapeOf(region)[from]);
-  }
-  llvm::append_range(shape, llvm::ArrayRef(permuted).drop_front(dims.size()));
+      shape.push_back(shapeOf(region)[d]);
+    }
   Value before = b.reshape(b.transpose(region, perm), shape);
   Value row = rowOf(b, t, region, dims);
   Sizes listed(t.places);
@@ -343,7 +339,7 @@ static Value putRows(FoldingBuilder &b, const Scatter &t, Value region) {
     Value count = b.plain.scatterAdd(ones, row, shape[0]);
     return b.broadcast(count, {0}, shape);
   });
-  return b.transpose(b.reshape(after, permuted), back);
+  return turnedBack(b, after, region, perm);
 }
 
 /// True where a window has one element and a batch has rows.
@@ -389,7 +385,9 @@ static Converted scatter(const Source &s) {
       return s.refuse("several updates of one place");
     return one(replacePart(b, t.target, putAll(b, t, region), t.starts));
   }
-  int64_t updates = t.isSum ? typeOf(t.updates).getNumElements() : 1;
+  // Of several that are put, the mean is made of their sum.
+  bool isAlone = !t.isSum && areDistinct(t);
+  int64_t updates = isAlone ? 1 : typeOf(t.updates).getNumElements();
   Type element = s.element();
   if (!isExact(b, t.updates, updates) || !isExact(b, region, 1))
     return s.refuse("a scatter of whole numbers that may be above 2^24");

@@ -86,14 +86,7 @@ static Value byPlace(FoldingBuilder &b, const Windows &w, Value x,
                      llvm::ArrayRef<int64_t> result) {
   Value whole = padded(b, x, w.low, w.high, {}, w.neutral), y;
   for (const Sizes &place : placesOf(w.sizes)) {
-    Sizes offsets, sizes;
-    for (auto [d, at] : llvm::enumerate(place)) {
-      offsets.push_back(at * w.dilations[d]);
-      sizes.push_back((result[d] - 1) * w.strides[d] + 1);
-    }
-    Value part = b.slice(whole, offsets, sizes);
-    for (auto [d, stride] : llvm::enumerate(w.strides))
-      part = strided(b, part, d, stride);
+    Value part = readAt(b, whole, 0, place, w.dilations, w.strides, result);
     y = y ? combined(b, w.kind, y, part) : part;
   }
   return y;

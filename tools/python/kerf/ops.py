@@ -62,7 +62,8 @@ class Context:
     def value(self, x, dtype):
         """A number or value as one of `dtype`."""
         if not isinstance(x, Value):
-            if dtype == "i32" and 2**31 <= abs(x) < 2**62:
+            # The extremes of 64 bits are ends of ranges that nothing reaches.
+            if dtype == "i32" and not -(2**31) <= x < 2**31 and abs(x) < 2**62:
                 raise Unsupported("a whole number that 32 bits do not hold")
             return self.w.constant(x, (), dtype)
         return self.w.cast(x, dtype)
