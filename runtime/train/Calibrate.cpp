@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 using namespace kerf::runtime;
@@ -66,6 +67,14 @@ static double medianOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// Of the collective that moved most bytes a second.
+static double leastSecPerByte(const std::vector<Observation> &all) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Observation &one : all)
+    least = std::min(least, one.seconds / one.bytes);
+  return least;
+}
+
 /// Latency and seconds per byte that minimize the sum of
 /// (predicted - measured)^2 / (measured x weight's prediction).
 static FittedTier solve(const std::vector<Observation> &all,
@@ -82,11 +91,17 @@ static FittedTier solve(const std::vector<Observation> &all,
     return {};
   double latency = (ut * vv - vt * uv) / determinant;
   double secPerByte = (vt * uu - ut * uv) / determinant;
+  // Disturbed measurements: the longest took less time than short ones. They
+  // moved so many bytes a second, and the latency alone is fitted.
+  if (secPerByte <= 0) {
+    secPerByte = leastSecPerByte(all);
+    latency = (ut - secPerByte * uv) / uu;
+  }
   // Without a latency, which a description must have, the bandwidth alone is
   // fitted.
   if (latency < 1e-9)
     latency = 1e-9, secPerByte = vt / vv;
-  return secPerByte > 0 ? FittedTier{1 / secPerByte, latency, 0} : FittedTier();
+  return {1 / secPerByte, latency, 0};
 }
 
 FittedTier kerf::runtime::fitTier(const Figures &figures, int64_t ranks) {
@@ -501,10 +516,11 @@ std::string Writer::write() {
   text += "name: this-machine\n";
   device();
   tier();
-  if (facts.ranks > 1)
-    text += "by_ranks:\n";
+  size_t start = text.size();
   for (int64_t ranks = 2; ranks <= facts.ranks; ++ranks)
     sharedBy(ranks);
+  if (text.size() > start)
+    text.insert(start, "by_ranks:\n");
   return text;
 }
 

@@ -108,7 +108,10 @@ struct FittedTier {
 };
 /// Latency and bandwidth with which the cost model's formulas come nearest to
 /// the collectives of `ranks` ranks in `figures`: least squares of relative
-/// errors. Of the ranks that share it, each has bandwidth / ranks.
+/// errors. Where long messages took less time than short ones, as on a busy
+/// machine, the bandwidth is the most that any collective reached. Zeros where
+/// fewer than two were measured. Of the ranks that share it, each has
+/// bandwidth / ranks.
 FittedTier fitTier(const Figures &figures, int64_t ranks);
 
 /// The machine as YAML, with what was measured as comments: the device with one
