@@ -458,8 +458,11 @@ static Value clampedGate(PlainBuilder p, Value both,
   Value gate = p.reshape(p.slice(both, offsets, pairs), shape);
   offsets.back() = 1;
   Value up = p.reshape(p.slice(both, offsets, pairs), shape);
-  gate = p.min(gate, clamped.limit);
-  up = p.max(p.min(up, clamped.limit), -clamped.limit);
+  // Bounds come first: there is no slope at them.
+  Value least = p.constant(up.getType(), -clamped.limit);
+  Value most = p.constant(up.getType(), clamped.limit);
+  gate = p.min(most, gate);
+  up = p.min(most, p.max(least, up));
   Value part = p.mul(gate, p.logistic(p.mul(gate, clamped.alpha)));
   return p.mul(p.add(up, 1.0), part);
 }

@@ -166,7 +166,7 @@ Value LayerBuilder::activation(Activation kind, Value x) {
   case Activation::SquaredRelu:
     return SquaredReluOp::create(builder, loc, x);
   case Activation::Relu:
-    return plain().max(x, 0.0);
+    return plain().max(plain().constant(x.getType(), 0.0), x);
   }
   llvm_unreachable("every activation is built above");
 }

@@ -190,16 +190,20 @@ struct RaiseSwiglu : OpRewritePattern<MulOp> {
   }
 };
 
-/// max(x, 0)^2.
+/// max(x, 0)^2, in either order: both have slope 0 at 0.
 struct RaiseSquaredRelu : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(MulOp op,
                                 PatternRewriter &rewriter) const override {
     auto relu = op.getLhs().getDefiningOp<MaxOp>();
-    if (!relu || op.getRhs() != op.getLhs() || splatOf(relu.getRhs()) != 0.0)
+    if (!relu || op.getRhs() != op.getLhs())
       return failure();
-    rewriter.replaceOpWithNewOp<SquaredReluOp>(op, op.getType(), relu.getLhs());
-    return success();
+    for (auto [x, bound] : bothOrders(relu))
+      if (splatOf(bound) == 0.0) {
+        rewriter.replaceOpWithNewOp<SquaredReluOp>(op, op.getType(), x);
+        return success();
+      }
+    return failure();
   }
 };
 

@@ -21,6 +21,22 @@ static Converted arithmetic(const Source &s) {
       (s.b.*(isTruth ? onTruth : onNumbers))(s.operand(0), s.operand(1)));
 }
 
+/// The larger or the smaller one. Equal ones share the gradient, as in
+/// `jnp.maximum`, but where kerf.from_jax says which one has it.
+template <typename Op, Binary onNumbers, Binary onTruth>
+static Converted choice(const Source &s) {
+  Value a = s.operand(0), b = s.operand(1);
+  if (!isa<FloatType>(elementOf(a)))
+    return arithmetic<onNumbers, onTruth>(s);
+  auto ties = s.op->getAttrOfType<StringAttr>("ties");
+  bool toSecond = ties && ties.getValue() == "second";
+  Value made = toSecond ? (s.b.*onNumbers)(b, a) : (s.b.*onNumbers)(a, b);
+  auto op = made.getDefiningOp<Op>();
+  if (op && !ties && op.getLhs() == a && op.getRhs() == b)
+    op.setShareTies(true);
+  return one(made);
+}
+
 template <Binary onNumbers> static Converted numbers(const Source &s) {
   if (elementOf(s.operand(0)).isInteger(1))
     return s.refuse("arithmetic of truth values");
@@ -107,7 +123,7 @@ static Converted clampTo(const Source &s) {
     return typeOf(bound).getRank() ? bound : s.b.broadcast(bound, {}, shape);
   };
   Value low = wide(s.operand(0)), high = wide(s.operand(2));
-  return one(s.b.min(s.b.max(s.operand(1), low), high));
+  return one(s.b.min(high, s.b.max(low, s.operand(1)))); // no slope at a bound
 }
 
 //===----------------------------------------------------------------------===//
@@ -138,17 +154,31 @@ static Converted square(const Source &s) {
   return one(s.b.mul(s.operand(0), s.operand(0)));
 }
 
+/// 2 t / (1 - t) with t = tanh(x / 2) where e^x - 1 would lose the digits of a
+/// small x.
 static Converted expMinusOne(const Source &s) {
   Value x = s.operand(0);
   if (!elementOf(x).isF32())
     return s.refuse("a function of whole numbers");
-  return one(s.b.sub(s.b.plain.exp(x), whole(s, x, 1)));
+  PlainBuilder &p = s.b.plain;
+  Value bound = p.constant(x.getType(), 0.5), ones = whole(s, x, 1);
+  Value least = p.constant(x.getType(), -0.5);
+  Value small = p.min(bound, p.max(least, x));
+  Value t = p.tanh(p.mul(small, 0.5));
+  Value precise = p.div(p.mul(t, 2.0), p.sub(ones, t));
+  return one(p.select(p.compare(CompareKind::EQ, x, small), precise,
+                      p.sub(p.exp(x), ones)));
 }
+
+/// log(1 + x), and what the rounding of the sum takes from it.
 static Converted logOnePlus(const Source &s) {
   Value x = s.operand(0);
   if (!elementOf(x).isF32())
     return s.refuse("a function of whole numbers");
-  return one(s.b.plain.log(s.b.add(x, whole(s, x, 1))));
+  PlainBuilder &p = s.b.plain;
+  Value ones = whole(s, x, 1), y = p.add(x, ones);
+  Value lost = p.sub(x, p.sub(y, ones));
+  return one(p.add(p.log(y), p.div(lost, y)));
 }
 
 /// 1 - erf(x)
@@ -330,8 +360,8 @@ void kerf::addElements(Conversions &table) {
   using P = PlainBuilder;
   table["stablehlo.add"] = arithmetic<&B::add, &B::either>;
   table["stablehlo.multiply"] = arithmetic<&B::mul, &B::both>;
-  table["stablehlo.maximum"] = arithmetic<&B::max, &B::either>;
-  table["stablehlo.minimum"] = arithmetic<&B::min, &B::both>;
+  table["stablehlo.maximum"] = choice<MaxOp, &B::max, &B::either>;
+  table["stablehlo.minimum"] = choice<MinOp, &B::min, &B::both>;
   table["stablehlo.subtract"] = numbers<&B::sub>;
   table["stablehlo.divide"] = numbers<&B::div>;
   table["stablehlo.and"] = truths<&B::both>;

@@ -200,6 +200,23 @@ kerf.model @min() {
   kerf.return %loss : tensor<f32>
 }
 
+// Of equal values each has half of it, as central differences find.
+kerf.model @ties() {
+  %a = kerf.param "a" init<ones> : tensor<2x3xf32>
+  %b = kerf.param "b" init<ones> : tensor<2x3xf32>
+  %c = kerf.param "c" init<normal, 0.5> : tensor<2x3xf32>
+  %larger = kerf.max %a, %b {share_ties} : tensor<2x3xf32>
+  %smaller = kerf.min %b, %a {share_ties} : tensor<2x3xf32>
+  %sum = kerf.add %larger, %smaller : tensor<2x3xf32>
+  %y = kerf.max %sum, %c {share_ties} : tensor<2x3xf32>
+  %mix = kerf.param "mix" init<normal, 0.5> frozen : tensor<2x3xf32>
+  %mixed = kerf.mul %y, %mix : tensor<2x3xf32>
+  %again = kerf.mul %mixed, %larger : tensor<2x3xf32>
+  %bent = kerf.tanh %again : tensor<2x3xf32>
+  %loss = kerf.reduce sum %bent dims [0, 1] : tensor<2x3xf32>
+  kerf.return %loss : tensor<f32>
+}
+
 // The gradient goes to the choice that is taken.
 kerf.model @select() {
   %a = kerf.param "a" init<normal, 0.5> : tensor<2x3xf32>

@@ -266,6 +266,29 @@ def stops():
     return shapes, loss
 
 
+def ties():
+    """Slopes at bounds and of equal values: jax.nn.relu has none at 0, in scans and batches, too; jnp.maximum shares."""
+
+    def zero(x):
+        return x - jax.lax.stop_gradient(x)
+
+    def mine(x):
+        return jnp.maximum(x, 0)
+
+    def loss(p, tokens, targets):
+        x = p["wte"][tokens]
+        y = jax.nn.relu(zero(x)) + jnp.maximum(zero(x), 0) * 2 + jax.jit(mine)(zero(x)) * 4 + jnp.abs(zero(x)) * 8
+        y += jax.vmap(jax.nn.relu)(zero(x)) + jax.nn.relu6(zero(x) + 6) * 2 + jax.checkpoint(jax.nn.relu6)(zero(x)) * 4
+        y += jnp.clip(zero(x), 0, 1) + jnp.clip(zero(x) + 1, 0, 1) * 2 + jax.lax.clamp(0.0, zero(x), 1.0) * 4
+        y += jnp.minimum(x, jax.lax.stop_gradient(x)) + jax.nn.leaky_relu(zero(x)) * 2 + jax.nn.elu(zero(x)) * 4
+        y += zero(x).max(-1, keepdims=True) + jax.nn.softplus(zero(x)) * 2 + jax.nn.hard_tanh(zero(x) + 1) * 4
+        y += jax.nn.hard_sigmoid(zero(x) - 3) + jax.nn.hard_silu(zero(x) + 3) * 2 + jnp.logaddexp(zero(x), 0) * 4
+        carried, _ = jax.lax.scan(lambda carry, row: (jax.nn.relu(carry + zero(row)), None), zero(x[0]), x)
+        return cross_entropy((x + 0.1 * y + 0.1 * carried) @ p["wte"].T, targets)
+
+    return {"wte": (VOCAB, WIDTH)}, loss
+
+
 # Flax Linen
 
 
@@ -459,6 +482,7 @@ CASES = {
     "jax-rows": rows,
     "jax-windows": windows,
     "jax-stops": stops,
+    "jax-ties": ties,
     "flax-linen": linen(Linen),
     "flax-linen-scan": linen(LinenScan),
     "flax-nnx": nnx_model,

@@ -4,6 +4,8 @@ A module is an embedding, the sum of what its functions make of it, and a matrix
 f32, so that a run in f64 has the same.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -143,4 +145,105 @@ STOPS = [
     lambda x: x * without_gradient(x) + x * x.detach().clone().roll(1, 1),
 ]
 
-MODULES = {"ops-elements": ELEMENTS, "ops-shapes": SHAPES, "ops-sums": SUMS, "ops-windows": WINDOWS, "ops-stops": STOPS}
+# Slopes at bounds and of equal values, and values without which 0 / 0 or 0 inf would be. `zero` is 0 and has a gradient.
+
+
+def zero(x):
+    return x - x.detach()
+
+
+def known(x):
+    """Keys that may be attended to: none for some queries."""
+    return (x.argmax(-1) > 4)[:, None, None, :] & torch.ones(SEQ, SEQ).tril().bool()
+
+
+def added(mask, x):
+    return torch.zeros(BATCH, 1, SEQ, SEQ, dtype=x.dtype).masked_fill(~mask, -math.inf)
+
+
+TIES = [
+    lambda x: F.relu(zero(x)) + F.relu6(zero(x)) * 2 + F.leaky_relu(zero(x), 0.25) * 4 + F.elu(zero(x), 0.5) * 8,
+    lambda x: zero(x).abs() * 16 + F.selu(zero(x)) + F.threshold(zero(x), 0.0, 1.0) + F.relu(zero(x)) ** 2,
+    lambda x: zero(x).clamp(0, 1) + (zero(x) + 1).clamp(0, 1) * 2 + F.hardtanh(zero(x) + 1) * 4 + F.relu6(zero(x) + 6) * 8,
+    lambda x: F.hardsigmoid(zero(x) + 3) + F.hardswish(zero(x) + 3) * 2 + F.hardswish(zero(x) - 3) * 4 + F.hardswish(x * 64),
+    lambda x: torch.maximum(x, x.detach()) + torch.minimum(x.detach(), x) * 2 + torch.maximum(zero(x), torch.zeros(WIDTH)),
+    lambda x: F.softplus(zero(x)) + F.logsigmoid(zero(x)) + F.mish(zero(x)) + F.softsign(zero(x)),
+    lambda x: F.max_pool1d(zero(x), 3, 1, 1) + zero(x).amax(-1, keepdim=True) + zero(x).clamp(max=x.detach() * 0),
+    lambda x: F.normalize(zero(x), dim=-1) + zero(x).norm(dim=-1, keepdim=True) + zero(x).std(-1, keepdim=True) * x,
+    lambda x: x * x.std(1, keepdim=True) + x.norm(p=1) * x + x.norm(p=3, dim=1, keepdim=True) + x.norm(p=math.inf, dim=-1)[..., None],
+    lambda x: F.relu(x) ** 1.5 + F.relu(x) ** 1.25 + (x + 3) ** -2 + (x * 4) ** 17 + x**0 + (x.abs() + 0.25) ** -0.75,
+    lambda x: joined(F.scaled_dot_product_attention(*[heads(x)] * 3, attn_mask=known(x))),
+    lambda x: joined(F.scaled_dot_product_attention(*[heads(x)] * 3, attn_mask=added(known(x), x))),
+]
+
+
+def to_classes(x):
+    return x.transpose(1, 2)
+
+
+def some(x):
+    """Targets, some of which are left out."""
+    best = x.argmax(-1)
+    return torch.where(best > 12, -100, best)
+
+
+def weights(x):
+    return torch.linspace(0.5, 2, WIDTH, dtype=x.dtype)
+
+
+def entropy(x, targets, **options):
+    return F.cross_entropy(to_classes(x), targets, **options)
+
+
+LOSSES = [
+    lambda x: x * F.cross_entropy(x.flatten(0, 1), some(x).flatten(), label_smoothing=0.125),
+    lambda x: x * entropy(x, some(x), weight=weights(x)) + x * entropy(x, some(x), weight=weights(x), label_smoothing=0.125),
+    lambda x: x * entropy(x, some(x), reduction="none")[..., None] + x * entropy(x, x.argmax(-1), ignore_index=3) * 2,
+    lambda x: x * entropy(x, some(x), reduction="none", label_smoothing=0.25, weight=weights(x))[..., None],
+    lambda x: x * (entropy(x, some(x), reduction="sum", label_smoothing=0.125) + entropy(x, some(x), reduction="sum")) / 8,
+    lambda x: x * F.cross_entropy(x.flatten(0, 1), x.roll(1, 1).softmax(-1).flatten(0, 1)),
+    lambda x: x * entropy(x, to_classes(x.softmax(-1)), weight=weights(x), label_smoothing=0.125, reduction="none")[..., None],
+    lambda x: x * F.nll_loss(F.log_softmax(x, -1).flatten(0, 1), some(x).flatten()),
+    lambda x: x * F.nll_loss(to_classes(F.log_softmax(x, -1)), some(x), weight=weights(x), reduction="none")[..., None],
+    lambda x: x * F.kl_div(x.log_softmax(-1), x.flip(1).softmax(-1), reduction="batchmean"),
+    lambda x: x * F.kl_div(x.log_softmax(-1), x.flip(1).log_softmax(-1), log_target=True, reduction="sum") / 8,
+    lambda x: x * F.huber_loss(x, x.flip(1), delta=0.125) + x * F.smooth_l1_loss(x, x.flip(-1), beta=0.125),
+    lambda x: x * F.mse_loss(x, x * x) + x * F.l1_loss(x, x * x),
+    lambda x: x * F.binary_cross_entropy_with_logits(x, (x > 0).to(x.dtype), pos_weight=weights(x)),
+    lambda x: x * F.binary_cross_entropy(x.sigmoid(), x.flip(1).sigmoid()),
+]
+
+
+def placed(found):
+    """Values and where they are, both in use."""
+    values, indices = found
+    return values + indices / 8
+
+
+ORDERS = [
+    lambda x: x * placed(x.max(-1))[..., None] + x * placed(x.min(1, keepdim=True)),
+    lambda x: x * x.argmax(1, keepdim=True) / 8 + x * x.argmin(-1, keepdim=True) / 8 + x * x.argmax() / 64,
+    lambda x: x * (x * 16).int().argmax(-1, keepdim=True) + x * F.one_hot(x.argmax(-1), WIDTH).argmax(-1)[..., None],
+    lambda x: x.topk(2, 1).values.sum(1, keepdim=True) * x + F.pad(x.topk(3, -1, largest=False).values, (0, WIDTH - 3)),
+    lambda x: x * placed(x.median(-1, keepdim=True)) + x * placed(x.kthvalue(3, -1))[..., None] + x * x.median(1).values[:, None],
+    lambda x: (x + 1).cumprod(-1) + x.cummax(1).values * x + x.cummin(-1).values * 2,
+    lambda x: x.logcumsumexp(1) + torch.logaddexp(x, x * 2),
+    lambda x: x * torch.bucketize(x, torch.tensor([-0.125, 0, 0.125])) + x * torch.searchsorted(
+        torch.tensor([-0.125, 0, 0.125], dtype=x.dtype), x, right=True
+    ),
+    lambda x: x * torch.diagonal(x, dim1=1, dim2=2).sum(-1)[:, None, None] + x * torch.diagonal(x, 2, 2, 1)[:, None, :3].mean(),
+    lambda x: x * torch.isin(x.argmax(-1), torch.tensor([1, 2, 7]))[..., None] + x * (x < 1).all(),
+    lambda x: x * (x > 0.25).any(-1, keepdim=True) + x * (x > -0.25).all(1, keepdim=True),
+    lambda x: x * x[:, [0, 2, 1], [3, -1, 5]].sum() + x * x[[1, 0], :, [2, 3]].mean(0)[None, :, None] + x * x[[0, 1], [[1], [2]]].sum(),
+    lambda x: F.layer_norm(x, (SEQ, WIDTH), x[0], x[1]) + F.rms_norm(x, (SEQ, WIDTH), eps=1e-5) + F.layer_norm(x, (WIDTH,), None, x[0, 0]),
+    lambda x: to_classes(F.batch_norm(to_classes(x), None, None, weights(x), weights(x), training=True)) * x,
+    lambda x: to_classes(F.batch_norm(to_classes(x), weights(x) - 1, weights(x))) + to_classes(F.instance_norm(to_classes(x))),
+    lambda x: torch.log1p(x * x / 65536) * 65536 + torch.expm1(x / 65536) * 65536 + torch.expm1(x * 8),
+    lambda x: x * torch.einsum("bsd,bsd->bs", x, x[:, :1])[..., None] + torch.einsum("bsd,btd->bst", x, x[:1]) @ x,
+    lambda x: x * (-torch.arange(SEQ))[:, None] + x * (torch.arange(WIDTH) - 3).abs(),
+]
+
+MODULES = {
+    "ops-elements": ELEMENTS, "ops-shapes": SHAPES, "ops-sums": SUMS, "ops-windows": WINDOWS, "ops-stops": STOPS,
+    "ops-ties": TIES, "ops-losses": LOSSES, "ops-orders": ORDERS,
+}  # fmt: skip

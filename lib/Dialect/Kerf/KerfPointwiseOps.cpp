@@ -226,25 +226,32 @@ LogicalResult DivOp::buildGradient(GradientBuilder &gradients) {
   return success();
 }
 
-/// Gradient of max and min: to the operand that was taken.
+/// Gradient of max and min: to the operand that was taken. Where both are
+/// equal, to the left one, or half of it to each.
 static LogicalResult choiceGradient(GradientBuilder &gradients, Operation *op,
-                                    CompareKind takesLeft) {
+                                    CompareKind takesLeft, bool sharesTies) {
   PlainBuilder p{gradients.builder(), op->getLoc()};
   Value a = op->getOperand(0), b = op->getOperand(1);
   Value dy = gradients.of(op->getResult(0));
   Value zero = p.constant(dy.getType(), 0.0);
   Value left = p.compare(takesLeft, a, b);
-  gradients.add(a, p.select(left, dy, zero));
-  gradients.add(b, p.select(left, zero, dy));
+  if (!sharesTies) {
+    gradients.add(a, p.select(left, dy, zero));
+    gradients.add(b, p.select(left, zero, dy));
+    return success();
+  }
+  Value part = p.select(p.compare(CompareKind::EQ, a, b), p.mul(dy, 0.5), dy);
+  gradients.add(a, p.select(left, part, zero));
+  gradients.add(b, p.select(p.compare(takesLeft, b, a), part, zero));
   return success();
 }
 
 LogicalResult MaxOp::buildGradient(GradientBuilder &gradients) {
-  return choiceGradient(gradients, *this, CompareKind::GE);
+  return choiceGradient(gradients, *this, CompareKind::GE, getShareTies());
 }
 
 LogicalResult MinOp::buildGradient(GradientBuilder &gradients) {
-  return choiceGradient(gradients, *this, CompareKind::LE);
+  return choiceGradient(gradients, *this, CompareKind::LE, getShareTies());
 }
 
 //===----------------------------------------------------------------------===//

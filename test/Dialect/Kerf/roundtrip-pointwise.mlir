@@ -49,6 +49,8 @@ kerf.model @binary(%a: tensor<4xf64>, %b: tensor<4xf64>, %c: tensor<bf16>, %d: t
   %div = kerf.div %a, %b : tensor<4xf64>
   // CHECK: %[[MAX:.*]] = kerf.max %[[A]], %[[B]] : tensor<4xf64>
   %max = kerf.max %a, %b : tensor<4xf64>
+  // CHECK: kerf.max %[[A]], %[[B]] {share_ties} : tensor<4xf64>
+  %shared = kerf.max %a, %b {share_ties} : tensor<4xf64>
   // CHECK: %[[MIN:.*]] = kerf.min %[[A]], %[[B]] : tensor<4xf64>
   %min = kerf.min %a, %b : tensor<4xf64>
   // CHECK: %[[POW:.*]] = kerf.pow %[[A]], %[[B]] : tensor<4xf64>

@@ -19,10 +19,26 @@ def arithmetic(name):
     return build
 
 
-for _aten, _kerf in {
-    "add": "add", "sub": "sub", "mul": "mul", "maximum": "max", "minimum": "min",
-}.items():  # fmt: skip
-    op(f"{_aten}.Tensor", f"{_aten}.Scalar", f"{_aten}.default", f"{_aten}_.Tensor")(arithmetic(_kerf))
+for _name in ("add", "sub", "mul"):
+    op(f"{_name}.Tensor", f"{_name}.Scalar", f"{_name}_.Tensor")(arithmetic(_name))
+
+
+# Where two are equal, `kerf.max` and `kerf.min` hand the gradient to the left one, or share it.
+SHARED = "share_ties"
+
+
+def choice(name):
+    def build(c, a, b):
+        if c.dtype == "i1":
+            raise Unsupported("an order of truth values")
+        a, b = c.value(a, c.dtype), c.value(b, c.dtype)
+        return c.w.broadcast(c.w.binary(name, a, b, "" if c.dtype in INTEGERS else SHARED), c.shape)
+
+    return build
+
+
+op("maximum.default")(choice("max"))
+op("minimum.default")(choice("min"))
 
 
 @op("mul.Tensor", "mul.Scalar", "mul_.Tensor")
@@ -52,10 +68,9 @@ def divide_whole(c, a, b, rounding_mode="floor"):
     b = c.value(b, c.dtype)
     if rounding_mode == "floor":
         return c.full(c.w.binary("div", a, b))
-    zero = c.w.constant(0, a.shape, a.dtype)
-    size = c.w.binary("max", a, c.w.binary("sub", zero, a))
-    nearer, is_below = c.w.binary("div", size, b), c.w.compare("lt", a, zero)
-    return c.full(c.w.select(is_below, c.w.binary("sub", zero, nearer), nearer))
+    nearer = c.w.binary("div", absolute(c, a), b)
+    is_below = c.w.compare("lt", a, c.w.constant(0, a.shape, a.dtype))
+    return c.full(c.w.select(is_below, negative(c, nearer), nearer))
 
 
 @op("remainder.Scalar", "remainder.Tensor")
@@ -77,7 +92,12 @@ def function(name):
     return lambda c, x: c.w.unary(name, c.value(x, c.dtype))
 
 
-for _name in ("neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos"):
+@op("neg.default", "neg_.default")
+def negative(c, x):
+    return c.w.binary("sub", c.w.constant(0, x.shape, x.dtype), x) if x.dtype in INTEGERS else c.w.unary("neg", x)
+
+
+for _name in ("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos"):
     op(f"{_name}.default", f"{_name}_.default")(function(_name))
 op("sigmoid.default", "sigmoid_.default", "special_expit.default")(function("logistic"))
 
@@ -140,7 +160,8 @@ def elu(c, x, alpha=1.0, scale=1.0, input_scale=1.0):
     zero = c.w.constant(0.0, x.shape, x.dtype)
     below = c.w.binary("min", x, zero)  # keeps exp finite where it is not taken
     below = below if input_scale == 1 else scaled(c, below, input_scale)
-    y = c.w.binary("add", c.w.binary("max", x, zero), scaled(c, expm1(c, below), alpha))
+    below = c.w.binary("sub", c.w.unary("exp", below), c.value(1.0, c.dtype))
+    y = c.w.binary("add", relu(c, x), scaled(c, below, alpha))
     return y if scale == 1 else scaled(c, y, scale)
 
 
@@ -157,19 +178,20 @@ def gelu(c, x, approximate="none"):
 
 @op("relu.default", "relu_.default")
 def relu(c, x):
-    return c.w.binary("max", x, c.w.constant(0.0, x.shape, x.dtype))
+    """With slope 0 at 0."""
+    return c.w.binary("max", c.w.constant(0.0, x.shape, x.dtype), x)
 
 
 @op("leaky_relu.default")
 def leaky_relu(c, x, negative_slope=0.01):
     scaled = c.w.binary("mul", x, c.w.constant(negative_slope, x.shape, x.dtype))
-    return c.w.binary("max" if negative_slope <= 1 else "min", x, scaled)
+    return c.w.binary("max" if negative_slope <= 1 else "min", scaled, x)
 
 
 @op("softplus.default")
 def softplus(c, x, beta=1, threshold=20):
     scaled = x if beta == 1 else c.w.binary("mul", x, c.value(beta, x.dtype))
-    positive = relu(c, scaled)
+    positive = c.w.binary("max", scaled, c.w.constant(0.0, x.shape, x.dtype), SHARED)
     small = c.w.unary("exp", c.w.unary("neg", absolute(c, scaled)))
     y = c.w.binary("add", positive, c.w.unary("log", c.w.binary("add", small, c.value(1.0, x.dtype))))
     y = y if beta == 1 else c.w.binary("mul", y, c.value(1 / beta, x.dtype))
@@ -181,17 +203,29 @@ def softplus(c, x, beta=1, threshold=20):
 
 @op("abs.default")
 def absolute(c, x):
-    return c.w.binary("max", x, c.w.unary("neg", x))
+    """With slope 0 at 0."""
+    return c.w.binary("max", x, negative(c, x), "" if x.dtype in INTEGERS else SHARED)
 
 
 @op("expm1.default")
 def expm1(c, x):
-    return c.w.binary("sub", c.w.unary("exp", x), c.w.constant(1.0, x.shape, x.dtype))
+    """2 t / (1 - t) with t = tanh(x / 2) where e^x - 1 would lose the digits of a small x."""
+    x, one = c.value(x, c.dtype), c.value(1.0, c.dtype)
+    plain = c.w.binary("sub", c.w.unary("exp", x), one)
+    small = bounded(c, x, -0.5, 0.5)
+    t = c.w.unary("tanh", scaled(c, small, 0.5))
+    return c.w.select(c.w.compare("eq", x, small), c.w.binary("div", scaled(c, t, 2.0), c.w.binary("sub", one, t)), plain)
 
 
 @op("log1p.default")
 def log1p(c, x):
-    return c.w.unary("log", c.w.binary("add", x, c.w.constant(1.0, x.shape, x.dtype)))
+    """log(1 + x), and what the rounding of the sum takes from it."""
+    x, one = c.value(x, c.dtype), c.value(1.0, c.dtype)
+    y = c.w.binary("add", x, one)
+    if not any(c.node.meta.get(source) for source in ("depends_on_weights", "depends_on_inputs")):
+        return c.w.unary("log", y)  # of positions
+    lost = c.w.binary("sub", x, c.w.binary("sub", y, one))
+    return c.w.binary("add", c.w.unary("log", y), c.w.binary("div", lost, y))
 
 
 @op("floor.default")
@@ -242,20 +276,39 @@ def square(c, x):
     return c.w.binary("mul", x, x)
 
 
+MOST_FACTORS = 1024  # twice as many products as that has binary digits
+
+
 @op("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def power(c, x, exponent):
     if not isinstance(exponent, Value) and isinstance(x, Value):
-        x = c.value(x, c.dtype)
-        if exponent in range(2, 17):
-            return product_of(c, x, exponent)
-        if exponent in (0.5, -0.5, 1, -1):
-            return {0.5: function("sqrt"), -0.5: function("rsqrt"), 1: lambda c, x: x, -1: reciprocal}[exponent](c, x)
-        if exponent - 0.5 in range(1, 17):
-            return c.w.binary("mul", product_of(c, x, int(exponent)), c.w.unary("sqrt", x))
+        return raised(c, c.value(x, c.dtype), exponent)
     x, exponent = c.value(x, c.dtype), c.value(exponent, c.dtype)
     if c.node.meta.get("depends_on_weights"):  # a power has no gradient; the base must be above 0
         return c.full(c.w.unary("exp", c.w.binary("mul", exponent, c.w.unary("log", x))))
     return c.full(c.w.binary("pow", x, exponent))
+
+
+def raised(c, x, exponent):
+    """x to the power of a number; of a number that is not whole, zero and slope zero at zero."""
+    size = abs(exponent)
+    if exponent == 0:
+        return c.w.constant(1, x.shape, x.dtype)
+    if exponent in (0.5, -0.5):
+        return c.w.unary("sqrt" if exponent > 0 else "rsqrt", x)
+    if exponent < 0 and size in range(1, MOST_FACTORS + 1):
+        return c.w.binary("div", c.value(1.0, x.dtype), product_of(c, x, int(size)))
+    if size in range(1, MOST_FACTORS + 1):
+        return product_of(c, x, int(size))
+    if exponent < 0:
+        return c.w.unary("exp", scaled(c, c.w.unary("log", x), exponent))
+    is_zero = c.w.compare("eq", x, c.value(0.0, x.dtype))
+    inside = c.w.select(is_zero, c.value(1.0, x.dtype), x)
+    if exponent - 0.5 in range(1, 17):
+        y = c.w.binary("mul", product_of(c, x, int(exponent)), c.w.unary("sqrt", inside))
+    else:
+        y = c.w.unary("exp", scaled(c, c.w.unary("log", inside), exponent))
+    return c.w.select(is_zero, c.value(0.0, x.dtype), y)
 
 
 def product_of(c, x, count):
@@ -266,15 +319,39 @@ def product_of(c, x, count):
     return c.w.binary("mul", y, x) if count % 2 else y
 
 
-@op("clamp.default", "clamp_min.default", "clamp_max.default", "hardtanh.default", "clamp.Tensor")
+def bounded(c, x, low=None, high=None):
+    """Without a slope at bounds that are numbers; values share it."""
+
+    def choose(name, bound, x):
+        flag = SHARED if isinstance(bound, Value) and x.dtype not in INTEGERS else ""
+        return x if bound is None else c.w.binary(name, c.value(bound, x.dtype), x, flag)
+
+    return choose("min", high, choose("max", low, c.value(x, c.dtype)))
+
+
+@op("clamp.default", "clamp_min.default", "clamp.Tensor", "clamp_min.Tensor")
 def clamp(c, x, low=None, high=None, **named):
-    low, high = named.get("min", low), named.get("max", high)
-    if c.node.target._overloadpacket._qualified_op_name == "aten::clamp_max":
-        low, high = None, low
-    x = c.value(x, c.dtype)
-    if low is not None:
-        x = c.w.binary("max", x, c.value(low, c.dtype))
-    return x if high is None else c.w.binary("min", x, c.value(high, c.dtype))
+    return bounded(c, x, named.get("min", low), named.get("max", high))
+
+
+@op("clamp_max.default", "clamp_max.Tensor")
+def clamp_max(c, x, high):
+    return bounded(c, x, None, high)
+
+
+@op("hardtanh.default")
+def hardtanh(c, x, low=-1.0, high=1.0):
+    return bounded(c, x, low, high)
+
+
+@op("hardsigmoid.default")
+def hardsigmoid(c, x):
+    return scaled(c, bounded(c, c.w.binary("add", x, c.value(3.0, x.dtype)), 0.0, 6.0), 1 / 6)
+
+
+@op("hardswish.default", "hardswish_.default")
+def hardswish(c, x):
+    return c.w.binary("mul", x, hardsigmoid(c, x))
 
 
 # Truth
@@ -290,6 +367,27 @@ def comparison(kind):
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     op(f"{_name}.Tensor", f"{_name}.Scalar")(comparison(_name))
+
+
+@op("isnan.default")
+def is_nan(c, x):
+    return c.w.compare("ne", x, x)
+
+
+def over_truth(kind):
+    """Whether any is true, or all are."""
+
+    def build(c, x, dims=None, keepdim=False):
+        dims = range(x.rank) if dims is None else [dims] if isinstance(dims, int) else dims
+        x = c.w.cast(x if x.dtype == "i1" else c.w.compare("ne", x, c.value(0, x.dtype)), "f32")
+        sign = (lambda v: v) if kind == "any" else (lambda v: c.w.unary("neg", v))
+        return c.w.compare("ne", sign(c.w.reduce("max", sign(x), dims, keepdim)), c.value(0.0, "f32"))
+
+    return build
+
+
+for _name in ("any", "all"):
+    op(f"{_name}.dim", f"{_name}.dims", f"{_name}.default")(over_truth(_name))
 
 
 @op("logical_and.default", "bitwise_and.Tensor", "__and__.Tensor", "bitwise_and.Scalar")

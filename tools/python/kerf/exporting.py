@@ -1,11 +1,12 @@
 """Writes a PyTorch module as a model of the kerf dialect."""
 
+import inspect
 import os
 from pathlib import Path
 
 import torch
 
-from . import complexes, constants, gradients, layers, leaves, ops, parameters, shapes, windows  # noqa: F401 (fill the table)
+from . import complexes, constants, gradients, layers, leaves, losses, ops, orders, parameters, shapes, weights, windows  # noqa: F401 (fill the table)
 from .text import Value, Writer, quoted, type_of
 
 DEFAULT_OPTIMIZER = "#kerf.adamw<beta2 = 0.95, weight_decay = 0.1>"
@@ -77,13 +78,27 @@ def _trace(step, inputs):
         raise
     except Exception as error:
         text = str(error).strip().splitlines() or [type(error).__name__]
+        if "fake tensor in the exported program constant's list" in text[0]:
+            text = ["a value is read by .data (use detach()), or kept from another trace in an attribute"]
         raise ExportError(f"torch.export cannot trace the module: {text[0]}") from error
     table = torch.export.default_decompositions()
     for known in [op for op in table if str(op) in ops.OPS]:
         del table[known]
+    gradients.check_places(program, ExportError, _place)
     program = gradients.keep_stops(program, ExportError).run_decompositions(table)
     gradients.check_state(program, ExportError)
     return program
+
+
+def _check_memory(named):
+    """Raises ExportError where a step that changes one of (name, tensor) would change another."""
+    places = {}
+    for name, tensor in named:
+        if tensor.device.type == "meta" or not tensor.numel():
+            continue
+        other = places.setdefault(tensor.untyped_storage().data_ptr(), name)
+        if other != name:
+            raise ExportError(f"'{other}' and '{name}' are two parameters in one memory: make them one, or give one a clone()")
 
 
 def _place(node):
@@ -97,7 +112,7 @@ def _place(node):
             frames.append((file.strip('"'), int(number.removeprefix("line "))))
     library = os.path.dirname(torch.__file__)
     own = os.path.dirname(__file__)
-    frames = [f for f in frames if not f[0].startswith((library, own))]
+    frames = [f for f in frames if not f[0].startswith((library, own, "<"))]  # <...>: made by a trace
     if not frames:
         return None
     file, line = frames[-1]
@@ -163,11 +178,13 @@ class _Exporter:
         for name, spec in specs.items():
             if spec.kind == kinds.PARAMETER or (name in kept and named[name][0] in buffers):
                 found[name] = first.setdefault(id(named[name][1]), named[name])
+        _check_memory(first.values())
         return found
 
     def _placeholder(self, node, spec, state, kinds, drawn, inputs):
         used = bool(node.users)
         if spec.kind == kinds.USER_INPUT:
+            node.meta["depends_on_inputs"] = True
             self._input(node, next(inputs))
         elif node.name in self.weights and used:
             node.meta["depends_on_weights"] = True
@@ -224,19 +241,20 @@ class _Exporter:
 
     def _call(self, node):
         self.writer.place = _place(node) if self.locations else None
-        if any(n.meta.get("depends_on_weights") for n in node.all_input_nodes):
-            node.meta["depends_on_weights"] = True
+        for source in ("depends_on_weights", "depends_on_inputs"):
+            if any(n.meta.get(source) for n in node.all_input_nodes):
+                node.meta[source] = True
         if node.target.__name__ == "getitem":
             return self.values[node.args[0]][node.args[1]]
         if isinstance(node.meta.get("val"), (int, float, bool)) or node.target in _CHECKS:
             return node.meta.get("val")
         name = str(node.target)
-        build = ops.OPS.get(name)
-        if build is None:
-            raise ExportError(f"{self._where(node)}: no counterpart of '{name}' in the kerf dialect")
         known = self._known(node)
         if known is not None:
             return known
+        build = ops.OPS.get(name)
+        if build is None:
+            raise ExportError(f"{self._where(node)}: {_missing(node, name)}")
         self._check_rows(node)
         args, kwargs = (torch.fx.node.map_arg(a, self._value) for a in (node.args, dict(node.kwargs)))
         if node.target in _INDEXES:
@@ -281,7 +299,7 @@ class _Exporter:
         """What the node gives where that follows from sizes alone, and is whole numbers or truth values: they are
         looked at as a whole where a value is needed. None for others."""
         expected = node.meta["val"]
-        if not isinstance(expected, torch.Tensor) or expected.is_floating_point() or expected.is_complex():
+        if not isinstance(expected, torch.Tensor) or expected.is_floating_point() or expected.is_complex() or _is_random(node):
             return None
         if not all(isinstance(self.values[n], (torch.Tensor, int, float, bool)) for n in node.all_input_nodes):
             return None
@@ -334,6 +352,24 @@ _INDEXES = {torch.ops.aten.index.Tensor, torch.ops.aten._unsafe_index.Tensor}
 _VIEWS = {"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "expand", "transpose", "permute", "clone", "_to_copy", "slice"}
 
 
+def _is_random(node):
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+_ADVICE = {
+    "aten._local_scalar_dense.default": "a number is read out of a tensor (item(), int(), float()): use the tensor",
+    "aten.nonzero.default": "a result whose size the data decide: use torch.where",
+    "aten._unique2.default": "a result whose size the data decide",
+}
+
+
+def _missing(node, name):
+    if name in _ADVICE:
+        return f"{_ADVICE[name]} ('{name}')"
+    drawn = ": random numbers are those of dropout and bernoulli(p)" if _is_random(node) else ""
+    return f"no counterpart of '{name}' in the kerf dialect{drawn}"
+
+
 def _may_be_negative(node):
     """False for what the data gives, which is inside the tables that it indexes, and for chosen places."""
     while node.op == "call_function" and node.target.__name__.partition(".")[0] in _VIEWS:
@@ -370,14 +406,24 @@ def _listed(names):
     return [names] if isinstance(names, str) else names
 
 
-def _roles_of(inputs, roles):
-    """tokens for the first tensor of integers, targets for the second, none for others."""
+_NEITHER = ("mask", "position", "segment", "type_id", "length")  # in names of what is no target
+
+
+def _roles_of(module, inputs, roles, has_loss):
+    """tokens for the first tensor of integers; targets for the second, or with a loss the last; none for others."""
     if roles is not None:
         return list(roles)
-    names, result = iter(("tokens", "targets")), []
-    for tensor in inputs:
-        whole = isinstance(tensor, torch.Tensor) and not tensor.is_floating_point()
-        result.append(next(names, "") if whole else "")
+    names = list(inspect.signature(module.forward).parameters)
+    whole = [i for i, t in enumerate(inputs) if isinstance(t, torch.Tensor) and not t.is_floating_point()]
+    result = [""] * len(inputs)
+    for role, i in zip(("tokens", "targets"), whole[:1] + (whole[-1:] if has_loss else whole[1:2])):
+        result[i] = role
+    for i in whole[1:-1] if has_loss else whole[1:]:
+        if i < len(names) and any(part in names[i] for part in _NEITHER):
+            raise ExportError(
+                f"the input '{names[i]}' of forward() would be {result[i] or 'data without a role'}: a batch has tokens and "
+                "targets. Compute it in forward(), or say what inputs are with roles=[...]"
+            )
     return result
 
 
@@ -418,6 +464,10 @@ def export(
     """
     if not isinstance(module, torch.nn.Module):
         raise ExportError(f"expected a torch.nn.Module, found {type(module).__name__}")
+    module = weights.plain(module)
+    for part, inner in module.named_modules():
+        if isinstance(inner, torch.jit.ScriptModule):
+            raise ExportError(f"'{part or 'the module'}' is a script (torch.jit), which has no trace: give the module that it was made of")
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     if loss == "cross_entropy":
         loss = cross_entropy
@@ -430,8 +480,9 @@ def export(
     inputs = tuple(t.clone() if any(t is s for s in inputs[:i]) else t for i, t in enumerate(inputs))
     with leaves.replaced(module):
         program = _trace(_Step(module, loss), inputs)
-        exporter = _Exporter(program, _roles_of(inputs, roles), deviation, locations, names)
+        exporter = _Exporter(program, _roles_of(module, inputs, roles, loss is not None), deviation, locations, names)
         result = exporter.run()
+    weights.LEFT_OUT[module] = weights.names_of(module) - exporter.read.keys()
     symbol = name or "".join(c if c.isalnum() else "_" for c in type(module).__name__.lower())
     text = _model(exporter, result, symbol, optimizer, clip_norm)
     if path is not None:

@@ -46,26 +46,37 @@ def from_jax(loss, params, *inputs, path=None, frozen=None, deviation=0.02):
 
 
 def _lowered(jitted, *given):
-    """Lowered with a mark where a gradient is stopped, which JAX leaves out."""
+    """Lowered with marks of what JAX leaves out: where a gradient is stopped, and slopes where values are equal."""
     from jax._src.interpreters import mlir
-    from jax.lax import stop_gradient_p
+    from jax._src.lax.lax import _nary_lower_hlo
+    from jax.lax import max_p, min_p, stop_gradient_p
 
-    def rule(context, x):
+    def stop(context, x):
         if _is_known(_frames(getattr(context, "traceback", None))):
             return [x]
         return mlir.custom_call("kerf.stop_gradient", result_types=[x.type], operands=[x]).results
 
+    def choice(lower):
+        def rule(context, *operands, **named):
+            (result,) = _nary_lower_hlo(lower, context, *operands, **named)
+            ties = _ties(getattr(context, "traceback", None))
+            if ties:
+                result.owner.attributes["ties"] = mlir.ir.StringAttr.get(ties)
+            return [result]
+
+        return rule
+
+    rules = {stop_gradient_p: stop, max_p: choice(mlir.max_hlo), min_p: choice(mlir.min_hlo)}
     traced = jitted.trace(*given)
-    marked = mlir.LoweringParameters(override_lowering_rules=((stop_gradient_p, rule),))
+    marked = mlir.LoweringParameters(override_lowering_rules=tuple(rules.items()))
     # A lowering that is kept for the next equation knows no line.
     kept = getattr(mlir, "_uncacheable_primitives", set())
-    is_new = stop_gradient_p not in kept
-    kept.add(stop_gradient_p)
+    new = set(rules) - kept
+    kept.update(new)
     try:
         return traced.lower(_private_parameters=marked)
     finally:
-        if is_new:
-            kept.discard(stop_gradient_p)
+        kept.difference_update(new)
 
 
 def _equations(jaxpr):
@@ -84,6 +95,16 @@ def _frames(traceback):
     return [(f.file_name, f.line_num) for f in traceback.frames] if traceback else []
 
 
+# Functions of JAX with a gradient of their own where two values are equal: which one has it, as they write them.
+_TIES = {"relu": "second", "relu6": "second", "logaddexp": "first", "logaddexp2": "first"}
+
+
+def _ties(traceback):
+    """Of a maximum or minimum in one of those; None of others, whose equal values share the gradient."""
+    of_jax = [f.function_name for f in (traceback.frames if traceback else []) if "jax/_src/" in f.file_name.replace("\\", "/")]
+    return next((_TIES[name] for name in of_jax if name in _TIES), None)
+
+
 def _is_library(file):
     return "site-packages" in file or "dist-packages" in file or file.startswith("<")
 
@@ -93,8 +114,7 @@ def _line(equation):
     return f"{Path(own[0][0]).name}:{own[0][1]}" if own else "the function"
 
 
-# Where these stop gradients or have their own, the gradient is that of what is computed: a softmax subtracts its maximum,
-# a relu has slope 0 at 0.
+# Where these stop gradients or have their own, the gradient is that of what is computed: a softmax subtracts its maximum.
 _KNOWN = ("jax/_src/nn/", "jax/_src/ops/", "jax/_src/numpy/", "jax/_src/scipy/", "optax/")
 
 

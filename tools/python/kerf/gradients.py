@@ -39,8 +39,9 @@ def _replaced(owner, name, value):
 
 @contextlib.contextmanager
 def own_gradients(error):
-    """Within it a `torch.autograd.Function` of the user's and a hook on a gradient raise `error`: a trace has the forward
-    alone. What is computed again in the backward pass is traced as it stands."""
+    """Within it a `torch.autograd.Function` of the user's, a hook on a gradient, and what sets whether a tensor has one
+    raise `error`: a trace has the forward alone. What is computed again in the backward pass is traced as it stands, and
+    `torch.inference_mode`, which a trace forgets, is `torch.no_grad`."""
 
     def refused(cls):
         def forward(*given, **named):
@@ -54,7 +55,27 @@ def own_gradients(error):
     def hook(tensor, function):
         raise error(f"{_user_line()}: a hook on a gradient (register_hook): Kerf derives what is computed")
 
+    def detached(tensor):
+        raise error(f"{_user_line()}: detach_() in forward(): a trace keeps the gradient. Use the result of detach()")
+
+    def trained(tensor, requires_grad=True):
+        if isinstance(tensor, torch.nn.Parameter):
+            raise error(f"{_user_line()}: requires_grad_() of a parameter in forward(): set it before the export")
+        return need(tensor, requires_grad)
+
+    def enter(region):
+        region.before = torch.is_grad_enabled()
+        torch.set_grad_enabled(region.before and not region.mode)
+
+    def leave(region, *raised):
+        torch.set_grad_enabled(region.before)
+
+    need = torch.Tensor.requires_grad_
     with contextlib.ExitStack() as stack:
+        for method, replacement in (("detach_", detached), ("requires_grad_", trained)):
+            stack.enter_context(_replaced(torch.Tensor, method, replacement))
+        for method, replacement in (("__enter__", enter), ("__exit__", leave)):
+            stack.enter_context(_replaced(torch.inference_mode, method, replacement))
         for function in set(_functions()):
             stack.enter_context(_replaced(function, "forward", refused(function)))
         stack.enter_context(_replaced(torch.utils.checkpoint.CheckpointFunction, "apply", classmethod(again)))
@@ -104,6 +125,52 @@ def _regions(module):
         if isinstance(inner, torch.fx.GraphModule):
             yield inner
             yield from _regions(inner)
+
+
+def _changed(node):
+    """What an op in a trace changes in place; none in most."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or not schema.is_mutable:
+        return []
+    named = [(a, node.args[i] if i < len(node.args) else node.kwargs.get(a.name)) for i, a in enumerate(schema.arguments)]
+    return [value for a, value in named if a.alias_info and a.alias_info.is_write and isinstance(value, torch.fx.Node)]
+
+
+def _bases(node):
+    """A value and those that it is a view of, detached ones apart."""
+    while True:
+        yield node
+        schema = getattr(node.target, "_schema", None)
+        first = node.args[0] if node.args else None
+        if schema is None or not isinstance(first, torch.fx.Node) or not schema.arguments[0].alias_info:
+            return
+        node = first
+
+
+def _places(graph):
+    """(node, value) where a node changes the value in place, or what it is a view of."""
+    return [(node, base) for node in graph.nodes for value in _changed(node) for base in _bases(value)]
+
+
+def check_places(program, error, place):
+    """Raises `error` where the trace has other values than PyTorch or other gradients, as a value is changed in place:
+    within a region without gradients, or by a detached one that shares its memory. `place` of a node is (file, line)."""
+
+    def refuse(node, what):
+        raise error(f"{'%s:%d' % (place(node) or ('forward', 0))}: {what}")
+
+    for module in [program.graph_module, *_regions(program.graph_module)]:
+        order = {node: i for i, node in enumerate(module.graph.nodes)}
+        for node, base in _places(module.graph):
+            shares = base.args[0].users if base.target is torch.ops.aten.detach.default else ()
+            if any(order[user] > order[node] for user in shares):
+                refuse(node, "a detached value is changed in place, and so is what it was detached from: detach a clone()")
+        for call in [n for n in module.graph.nodes if _stopped(n)]:
+            region = getattr(module, call.args[1].target).graph
+            given = dict(zip((n for n in region.nodes if n.op == "placeholder"), call.args[2:]))
+            for node, base in _places(region):
+                if base in given and given[base].op != "placeholder":  # of parameters `check_state` says it
+                    refuse(node, "within torch.no_grad a value from outside is changed in place: change a clone()")
 
 
 def keep_stops(program, error):

@@ -1,14 +1,14 @@
-"""Ops that sum, multiply, look up and normalize; attention and the loss."""
+"""Ops that sum, multiply, look up and normalize; attention."""
 
 import math
 
 import torch
 
-from .elements import square
+from .elements import absolute, raised, scaled, square
 from .ops import Unsupported, op
 from .text import number, product, type_of
 
-MOST_SORTED = 8192  # time grows with their square
+LEAST = -3.0e38  # of numbers that are compared
 
 # Sums
 
@@ -42,6 +42,34 @@ def variance(c, x, dims=None, correction=1, keepdim=False, **named):
     return c.w.binary("mul", y, c.value(1 / (count - correction), c.dtype))
 
 
+def root(c, x):
+    """Of a sum of squares, with slope 0 at 0."""
+    is_zero = c.w.compare("eq", x, c.value(0.0, x.dtype))
+    y = c.w.unary("sqrt", c.w.select(is_zero, c.value(1.0, x.dtype), x))
+    return c.w.select(is_zero, c.value(0.0, x.dtype), y)
+
+
+@op("std.correction", "std.dim")
+def deviation(c, x, dims=None, correction=1, keepdim=False, **named):
+    return root(c, variance(c, x, dims, correction, keepdim, **named))
+
+
+@op("linalg_vector_norm.default")
+def vector_norm(c, x, order=2, dims=None, keepdim=False, **_):
+    dims = dims_of(x, dims)
+    size = absolute(c, x)
+    if abs(order) == math.inf:
+        return largest(c, size, dims, keepdim) if order > 0 else smallest(c, size, dims, keepdim)
+    if order == 0:
+        size = c.w.cast(c.w.compare("ne", x, c.value(0.0, x.dtype)), x.dtype)
+    elif order == 2:
+        return root(c, c.w.reduce("sum", square(c, x), dims, keepdim))
+    elif order != 1:
+        total = c.w.reduce("sum", raised(c, size, order), dims, keepdim)
+        return raised(c, total, 1 / order)
+    return c.w.reduce("sum", size, dims, keepdim)
+
+
 @op("amax.default", "max.default")
 def largest(c, x, dims=None, keepdim=False):
     return c.w.reduce("max", x, dims_of(x, dims), keepdim)
@@ -61,17 +89,6 @@ def multiplied(c, x, dim=None, keepdim=False, **_):
         y = c.w.binary("mul", c.w.slice(x, dim, 0, half), c.w.slice(x, dim, half, half))
         x = c.w.concat([y, c.w.slice(x, dim, size - 1, 1)], dim) if size % 2 else y
     return c.w.reshape(x, c.shape)
-
-
-@op("max.dim")
-def largest_along(c, x, dim, keepdim=False):
-    """The largest; where it is has no counterpart, and is refused where it is read."""
-    return c.w.reduce("max", x, [dim], keepdim), None
-
-
-@op("min.dim")
-def smallest_along(c, x, dim, keepdim=False):
-    return smallest(c, x, [dim], keepdim), None
 
 
 @op("amin.default", "min.default")
@@ -99,8 +116,19 @@ def cumulative(c, x, dim, **_):
 def softmax(c, x, dim, *_, **__):
     x, last = c.value(x, c.dtype), dim % x.rank == x.rank - 1
     x = x if last else c.w.swap(x, dim, -1)
-    y = c.w.emit(f"softmax {x.name} : {x.type}", x.shape, x.dtype)
+    y = softmax_of(c, x)
     return y if last else c.w.swap(y, dim, -1)
+
+
+def softmax_of(c, rows):
+    return c.w.emit(f"softmax {rows.name} : {rows.type}", rows.shape, rows.dtype)
+
+
+def safe_softmax(c, rows):
+    """A row of which nothing is finite is zero, and not 0 / 0."""
+    zero = c.value(0.0, rows.dtype)
+    has_any = c.w.compare("gt", c.w.reduce("max", rows, [rows.rank - 1], True), c.value(LEAST, rows.dtype))
+    return c.w.select(has_any, softmax_of(c, c.w.select(has_any, rows, zero)), zero)
 
 
 @op("log_softmax.int", "_log_softmax.default")
@@ -185,6 +213,16 @@ def contracted(c, first, second, kept):
     return out, c.w.einsum(f"{named[0]},{named[1]}->{named[2]}", x, y)
 
 
+def without_stretched(c, terms, values):
+    """Operands (letters, value) without dimensions of size 1 that are longer in others."""
+    long = {letter for term, v in zip(terms, values) for letter, size in zip(term, v.shape) if size > 1}
+    operands = []
+    for term, v in zip(terms, values):
+        kept = [(letter, size) for letter, size in zip(term, v.shape) if size > 1 or letter not in long]
+        operands.append(("".join(letter for letter, _ in kept), c.w.reshape(v, [size for _, size in kept])))
+    return operands
+
+
 @op("einsum.default")
 def einsum(c, equation, values, **_):
     """From left to right."""
@@ -193,7 +231,7 @@ def einsum(c, equation, values, **_):
     terms = terms.split(",")
     if any(len(set(term)) < len(term) for term in terms):
         raise Unsupported(f"a diagonal, in the einsum {equation!r}")
-    operands = list(zip(terms, values))
+    operands = without_stretched(c, terms, values)
     while len(operands) > 1:
         first, second, *rest = operands
         later = "".join(dict.fromkeys("".join(term for term, _ in rest)))
@@ -219,16 +257,26 @@ def embedding(c, table, ids, padding_idx=-1, scale_grad_by_freq=False, *_, **nam
 def rows(c, x, indices, *rest):
     if isinstance(indices, int):  # index_select(x, dim, index)
         indices = [None] * indices + [rest[0]]
-    given = [(d, index) for d, index in enumerate(indices) if index is not None]
-    if len(given) != 1 or given[0][1].dtype == "i1":
-        raise Unsupported("an index of several tensors, or by truth values")
-    dim, index = given[0]
-    front = [dim, *(d for d in range(x.rank) if d != dim)]
-    table, index = c.w.transpose(x, front), c.w.cast(index, "i32")
+    given = {d: index for d, index in enumerate(indices) if index is not None}
+    if any(index.dtype == "i1" for index in given.values()):
+        raise Unsupported("an index by truth values, whose result has no known size: use torch.where")
+    dims = list(given)
+    front = [*dims, *(d for d in range(x.rank) if d not in given)]
+    table, index = c.w.transpose(x, front), joined(c.w, [c.w.cast(i, "i32") for i in given.values()], [x.shape[d] for d in dims])
+    table = c.w.reshape(table, (product(x.shape[d] for d in dims), *table.shape[len(dims) :]))
     shape = (*index.shape, *table.shape[1:])
     y = c.w.emit(f"gather {table.name}, {index.name} : {table.type}, {index.type}", shape, x.dtype)
-    back = [index.rank + d for d in range(dim)] + list(range(index.rank)) + list(range(index.rank + dim, y.rank))
+    lead = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0  # dimensions that are apart come first
+    back = [index.rank + d for d in range(lead)] + list(range(index.rank)) + list(range(index.rank + lead, y.rank))
     return c.w.transpose(y, back)
+
+
+def joined(w, indices, sizes):
+    """Of indices into several dimensions, those into all of them as one."""
+    index = indices[0]
+    for inner, size in zip(indices[1:], sizes[1:]):
+        index = w.binary("add", w.binary("mul", index, w.constant(size, (), "i32")), inner)
+    return index
 
 
 def chosen(c, index, size):
@@ -318,39 +366,6 @@ def histogram(c, x, bins=100, min=0, max=0):
     return c.w.reduce("sum", c.w.cast(chosen(c, flat, bins), c.dtype), [0])
 
 
-@op("topk.default")
-def topk(c, x, k, dim=-1, largest=True, sorted=True):
-    if dim % x.rank != x.rank - 1 or not largest:
-        raise Unsupported("topk along another dimension than the last, or of the smallest")
-    shape = (*x.shape[:-1], k)
-    return c.w.many(f"top_k {x.name} k {k} : {x.type}", [(shape, x.dtype), (shape, "i32")])
-
-
-@op("sort.default", "sort.stable")
-def sort(c, x, dim=-1, descending=False, stable=False, **named):
-    """By the largest, of which equal ones keep their order."""
-    dim, descending = named.get("dim", dim), named.get("descending", descending)
-    if x.shape[dim % x.rank] > MOST_SORTED:
-        raise Unsupported(f"sorting {x.shape[dim % x.rank]} elements")
-    rows = c.w.cast(c.w.swap(x, dim, -1), "f32")
-    sign = lambda v: v if descending else c.w.unary("neg", v)
-    values, order = topk(c, sign(rows), rows.shape[-1])
-    return c.w.cast(c.w.swap(sign(values), dim, -1), x.dtype), c.w.swap(order, dim, -1)
-
-
-@op("argsort.default", "argsort.stable")
-def argsort(c, x, dim=-1, descending=False, **named):
-    return sort(c, x, named.get("dim", dim), named.get("descending", descending))[1]
-
-
-@op("argmax.default")
-def argmax(c, x, dim=None, keepdim=False):
-    """Of equal ones the first, as in PyTorch."""
-    if dim is None or dim % x.rank != x.rank - 1:
-        raise Unsupported("argmax but along the last dimension")
-    return c.w.reshape(topk(c, x, 1)[1], c.shape)
-
-
 @op("flip.default")
 def flip(c, x, dims):
     for dim in {d % x.rank for d in dims}:
@@ -362,12 +377,11 @@ def flip(c, x, dims):
 # Layers
 
 
-def last_dimension(shape):
-    if len(shape) != 1:
-        raise Unsupported(f"a norm over {len(shape)} dimensions")
-
-
-def layer_like(c, name, x, gain, bias, eps):
+def layer_like(c, name, x, gain, bias, eps, count=1):
+    """A norm over the last `count` dimensions."""
+    if count != 1:
+        flat = lambda v: v and c.w.reshape(v, (*v.shape[: v.rank - count], product(v.shape[v.rank - count :])))
+        return c.w.reshape(layer_like(c, name, flat(x), flat(gain), flat(bias), eps), x.shape)
     gain = c.w.constant(1.0, x.shape[-1:], x.dtype) if gain is None else gain
     with_bias = f" bias {bias.name}" if bias is not None else ""
     types = ", ".join(v.type for v in (x, gain, bias) if v is not None)
@@ -377,27 +391,45 @@ def layer_like(c, name, x, gain, bias, eps):
 
 @op("layer_norm.default")
 def layer_norm(c, x, shape, gain=None, bias=None, eps=1e-5, *_):
-    last_dimension(shape)
-    if gain is None and bias is not None:
-        raise Unsupported("a layer norm with a bias and no gain")
-    return layer_like(c, "layer_norm", x, gain, bias, eps)
+    return layer_like(c, "layer_norm", x, gain, bias, eps, len(shape))
 
 
 @op("rms_norm.default")
 def rms_norm(c, x, shape, gain=None, eps=None):
-    last_dimension(shape)
-    return layer_like(c, "rms_norm", x, gain, None, torch.finfo(torch.float32).eps if eps is None else eps)
+    return layer_like(c, "rms_norm", x, gain, None, torch.finfo(torch.float32).eps if eps is None else eps, len(shape))
 
 
 @op("group_norm.default")
 def group_norm(c, x, groups, gain=None, bias=None, eps=1e-5, *_):
     """Channels come second."""
     flat = c.w.reshape(x, (x.shape[0], groups, product(x.shape[1:]) // groups))
-    y = c.w.reshape(layer_like(c, "layer_norm", flat, None, None, eps), x.shape)
-    by_channel = (x.shape[1], *(1 for _ in x.shape[2:]))
+    return by_channel(c, c.w.reshape(layer_like(c, "layer_norm", flat, None, None, eps), x.shape), gain, bias)
+
+
+def by_channel(c, x, gain, bias):
+    shape = (x.shape[1], *(1 for _ in x.shape[2:]))
     if gain is not None:
-        y = c.w.binary("mul", y, c.w.reshape(gain, by_channel))
-    return y if bias is None else c.w.binary("add", y, c.w.reshape(bias, by_channel))
+        x = c.w.binary("mul", x, c.w.reshape(gain, shape))
+    return x if bias is None else c.w.binary("add", x, c.w.reshape(bias, shape))
+
+
+@op("_native_batch_norm_legit.no_stats")
+def batch_norm(c, x, gain, bias, training, momentum, eps):
+    """Over all but the channels; what is kept for gradients nobody reads."""
+    dims = [d for d in range(x.rank) if d != 1]
+    average = lambda v: scaled(c, c.w.reduce("sum", v, dims, True), x.shape[1] / product(x.shape))
+    centre = c.w.binary("sub", x, average(x))
+    scale = c.w.unary("rsqrt", c.w.binary("add", average(square(c, centre)), c.value(eps, "f32")))
+    return by_channel(c, c.w.binary("mul", centre, scale), gain, bias), None, None
+
+
+@op("_native_batch_norm_legit_no_training.default")
+def batch_norm_of_known(c, x, gain, bias, centre, variance, momentum, eps):
+    """With the mean and variance that the module has."""
+    shape = (x.shape[1], *(1 for _ in x.shape[2:]))
+    scale = c.w.unary("rsqrt", c.w.binary("add", variance, c.value(eps, "f32")))
+    y = c.w.binary("mul", c.w.binary("sub", x, c.w.reshape(centre, shape)), c.w.reshape(scale, shape))
+    return by_channel(c, y, gain, bias), None, None
 
 
 def module_name(c):
@@ -419,6 +451,20 @@ def dropout(c, x, rate, train=True):
     name = c.drop_name()
     text = f'dropout {x.name} rate {number(rate, "f64")} "{name}" seed {seed} step {step} : {x.type}'
     return c.w.emit(text, x.shape, x.dtype)
+
+
+@op("bernoulli.p", "bernoulli_.float")
+def bernoulli(c, x, kept=0.5, **_):
+    """Ones and zeros: what is left of ones."""
+    ones = c.w.constant(1.0, x.shape, x.dtype)
+    return dropout(c, ones, 1 - kept) if kept in (0, 1) else scaled(c, dropout(c, ones, 1 - kept), kept)
+
+
+@op("bernoulli.default")
+def bernoulli_of(c, kept):
+    if kept.splat is None:
+        raise Unsupported("bernoulli of probabilities that differ")
+    return bernoulli(c, kept, kept.splat)
 
 
 @op("scaled_dot_product_attention.default")
@@ -455,7 +501,9 @@ def masked_attention(c, q, k, v, mask, dropout_p, scale):
         scores = c.w.select(mask, scores, c.w.constant(-math.inf, scores.shape, scores.dtype))
     else:
         scores = c.w.binary("add", scores, mask)
-    weights = c.w.emit(f"softmax {scores.name} : {scores.type}", scores.shape, scores.dtype)
+    given = c.node.args[3] if len(c.node.args) > 3 else c.node.kwargs["attn_mask"]
+    is_data = given.meta.get("depends_on_inputs")
+    weights = safe_softmax(c, scores) if is_data else softmax_of(c, scores)
     return c.w.matmul(dropout(c, weights, dropout_p), v)
 
 
@@ -463,23 +511,3 @@ def repeat_heads(c, x, count):
     batch, heads, *rest = x.shape
     wide = c.w.broadcast(c.w.reshape(x, (batch, heads, 1, *rest)), (batch, heads, count, *rest))
     return c.w.reshape(wide, (batch, heads * count, *rest))
-
-
-# Loss
-
-
-@op("cross_entropy_loss.default")
-def cross_entropy(c, logits, targets, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
-    if weight is not None or label_smoothing or reduction not in (1, 2):
-        raise Unsupported("a cross entropy with weights of classes, label smoothing or without reduction")
-    if targets.dtype != "i32" or logits.rank != targets.rank + 1:
-        raise Unsupported("a cross entropy whose targets are not numbers of classes in the last dimension")
-    if logits.rank > 2:  # classes come second in PyTorch
-        logits = c.w.transpose(logits, [0, *range(2, logits.rank), 1])
-    ignore = f" ignore {ignore_index}" if ignore_index != -100 else ""
-    if reduction == 1:
-        count = c.w.emit(f"count_valid {targets.name}{ignore} : {targets.type}", (), "f32", "count")
-    else:
-        count = c.w.constant(1.0)
-    text = f"cross_entropy {logits.name}, {targets.name} normalizer {count.name}{ignore} : {logits.type}, {targets.type}"
-    return c.w.emit(text, (), "f32", "loss")

@@ -12,7 +12,7 @@ import inspect
 
 import torch
 
-from .elements import gelu, silu
+from .elements import bounded, gelu, silu
 from .layers import chosen
 from .ops import Unsupported, op
 
@@ -228,8 +228,8 @@ def write_clamped_experts(c, x, index, weights, gate_up, gate_up_bias, down, dow
     def number(value):
         return w.constant(value, shape, x.dtype)
 
-    gate = w.binary("min", gate, number(limit))
-    up = w.binary("max", w.binary("min", up, number(limit)), number(-limit))
+    gate = bounded(c, gate, None, limit)
+    up = bounded(c, up, -limit, limit)
     part = w.binary("mul", gate, w.unary("logistic", w.binary("mul", gate, number(alpha))))
     y = w.binary("mul", w.binary("add", up, number(1.0)), part)
     rows = routed.matmul(y, down, transposed=True)

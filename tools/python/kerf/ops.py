@@ -2,7 +2,8 @@
 
 `OPS` maps the name of an op, such as "aten.add.Tensor", to a function of a `Context` and the op's arguments, in which
 nodes of the graph are replaced by what they gave: a `Value`, or a tuple of them. What is not in the table is
-decomposed by PyTorch before, or refused. Modules `elements`, `shapes`, `layers`, `windows` and `complexes` fill it.
+decomposed by PyTorch before, or refused. Modules `elements`, `shapes`, `layers`, `orders`,
+`losses`, `windows` and `complexes` fill it.
 """
 
 import torch

@@ -4,7 +4,6 @@ A `Value` is what an op gives; a `Writer` holds the lines. Methods of the writer
 follow the dialect's rules of shapes, and leave out ops that would change nothing.
 """
 
-import json
 import math
 import struct
 from dataclasses import dataclass
@@ -74,7 +73,9 @@ def dense(values, shape, dtype):
 
 
 def quoted(text):
-    return json.dumps(text)
+    """A string as MLIR reads it: what is not plain as its bytes."""
+    plain = lambda byte: chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}"
+    return '"' + "".join(plain(byte) for byte in text.encode()) + '"'
 
 
 def product(sizes):
@@ -92,7 +93,7 @@ class Writer:
 
     def fresh(self, hint="v"):
         """A name that no value has."""
-        hint = "".join(c if c.isalnum() or c == "_" else "_" for c in hint)
+        hint = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in hint)
         name, count = hint, 1
         while name in self._names:
             name, count = f"{hint}_{count}", count + 1
@@ -229,9 +230,9 @@ class Writer:
                 shape[d] = size if shape[d] == 1 else shape[d]
         return [self.broadcast(value, shape) for value in values]
 
-    def binary(self, name, a, b):
+    def binary(self, name, a, b, flag=""):
         a, b = self.together(a, b)
-        return self.emit(f"{name} {a.name}, {b.name} : {a.type}", a.shape, a.dtype)
+        return self.emit(f"{name} {a.name}, {b.name} {flag and f'{{{flag}}} '}: {a.type}", a.shape, a.dtype)
 
     def compare(self, kind, a, b):
         a, b = self.together(a, b)

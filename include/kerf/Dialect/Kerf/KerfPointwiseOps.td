@@ -317,10 +317,15 @@ def Kerf_DivOp : Kerf_BinaryOp<"div", [Kerf_Gradient]> {
   }];
 }
 
-def Kerf_MaxOp : Kerf_BinaryOp<"max", [Kerf_Gradient]> {
+class Kerf_ChoiceOp<string mnemonic> : Kerf_BinaryOp<mnemonic, [Kerf_Gradient]> {
+  let arguments = (ins Kerf_Number:$lhs, Kerf_Number:$rhs, UnitAttr:$share_ties);
+}
+
+def Kerf_MaxOp : Kerf_ChoiceOp<"max"> {
   let summary = "Take the larger element";
   let description = [{
-    `y = max(a, b)`, element by element. Where both are equal the gradient goes to the left operand.
+    `y = max(a, b)`, element by element. Where both are equal the gradient goes to the left operand, or half of it to
+    each with `share_ties`, as in JAX and in PyTorch's maximum. So `max 0, x` has slope 0 at 0, `max x, 0` slope 1.
 
     Life: written by the user, differentiation or a decomposition; fused into
     kernels.
@@ -331,14 +336,16 @@ def Kerf_MaxOp : Kerf_BinaryOp<"max", [Kerf_Gradient]> {
     ```mlir
     %x = kerf.constant dense<0.5> : tensor<4xf32>
     %y = kerf.max %x, %x : tensor<4xf32>
+    %z = kerf.max %x, %y {share_ties} : tensor<4xf32>
     ```
   }];
 }
 
-def Kerf_MinOp : Kerf_BinaryOp<"min", [Kerf_Gradient]> {
+def Kerf_MinOp : Kerf_ChoiceOp<"min"> {
   let summary = "Take the smaller element";
   let description = [{
-    `y = min(a, b)`, element by element. Where both are equal the gradient goes to the left operand.
+    `y = min(a, b)`, element by element. Where both are equal the gradient goes to the left operand, or half of it to
+    each with `share_ties`, as in JAX and in PyTorch's minimum. So `min 0, x` has slope 0 at 0, `min x, 0` slope 1.
 
     Life: written by the user, differentiation or a decomposition; fused into
     kernels.
@@ -349,6 +356,7 @@ def Kerf_MinOp : Kerf_BinaryOp<"min", [Kerf_Gradient]> {
     ```mlir
     %x = kerf.constant dense<0.5> : tensor<4xf32>
     %y = kerf.min %x, %x : tensor<4xf32>
+    %z = kerf.min %x, %y {share_ties} : tensor<4xf32>
     ```
   }];
 }

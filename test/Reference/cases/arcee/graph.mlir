@@ -131,7 +131,7 @@ kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x1
   %v_90 = kerf.mul %v_89, %v_88 : tensor<2x12x16xf32>
   %v_91 = kerf.linear %v_90, %model_layers_0_mlp_up_proj_weight bias %model_layers_0_mlp_up_proj_bias : tensor<2x12x16xf32>, tensor<12x16xf32>, tensor<12xf32>
   %c_12 = kerf.constant dense<0.0> : tensor<2x12x12xf32>
-  %v_92 = kerf.max %v_91, %c_12 : tensor<2x12x12xf32>
+  %v_92 = kerf.max %c_12, %v_91 : tensor<2x12x12xf32>
   %v_93 = kerf.mul %v_92, %v_92 : tensor<2x12x12xf32>
   %v_94 = kerf.linear %v_93, %model_layers_0_mlp_down_proj_weight bias %model_layers_0_mlp_down_proj_bias : tensor<2x12x12xf32>, tensor<16x12xf32>, tensor<16xf32>
   %v_95 = kerf.add %v_79, %v_94 : tensor<2x12x16xf32>
@@ -211,7 +211,7 @@ kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x1
   %v_169 = kerf.broadcast %model_layers_1_post_attention_layernorm_weight dims [2] : tensor<16xf32> -> tensor<2x12x16xf32>
   %v_170 = kerf.mul %v_169, %v_168 : tensor<2x12x16xf32>
   %v_171 = kerf.linear %v_170, %model_layers_1_mlp_up_proj_weight bias %model_layers_1_mlp_up_proj_bias : tensor<2x12x16xf32>, tensor<12x16xf32>, tensor<12xf32>
-  %v_172 = kerf.max %v_171, %c_12 : tensor<2x12x12xf32>
+  %v_172 = kerf.max %c_12, %v_171 : tensor<2x12x12xf32>
   %v_173 = kerf.mul %v_172, %v_172 : tensor<2x12x12xf32>
   %v_174 = kerf.linear %v_173, %model_layers_1_mlp_down_proj_weight bias %model_layers_1_mlp_down_proj_bias : tensor<2x12x12xf32>, tensor<16x12xf32>, tensor<16xf32>
   %v_175 = kerf.add %v_159, %v_174 : tensor<2x12x16xf32>

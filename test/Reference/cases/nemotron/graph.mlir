@@ -117,7 +117,7 @@ kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x1
   %v_78 = kerf.layer_norm %v_76, %v_77 bias %model_layers_0_post_attention_layernorm_bias eps 1.0e-05 : tensor<2x12x16xf32>, tensor<16xf32>, tensor<16xf32>
   %v_79 = kerf.linear %v_78, %model_layers_0_mlp_up_proj_weight : tensor<2x12x16xf32>, tensor<12x16xf32>
   %c_9 = kerf.constant dense<0.0> : tensor<2x12x12xf32>
-  %v_80 = kerf.max %v_79, %c_9 : tensor<2x12x12xf32>
+  %v_80 = kerf.max %c_9, %v_79 : tensor<2x12x12xf32>
   %v_81 = kerf.mul %v_80, %v_80 : tensor<2x12x12xf32>
   %v_82 = kerf.linear %v_81, %model_layers_0_mlp_down_proj_weight : tensor<2x12x12xf32>, tensor<16x12xf32>
   %v_83 = kerf.add %v_76, %v_82 : tensor<2x12x16xf32>
@@ -185,7 +185,7 @@ kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x1
   %v_145 = kerf.add %model_layers_1_post_attention_layernorm_weight, %c_3 : tensor<16xf32>
   %v_146 = kerf.layer_norm %v_144, %v_145 bias %model_layers_1_post_attention_layernorm_bias eps 1.0e-05 : tensor<2x12x16xf32>, tensor<16xf32>, tensor<16xf32>
   %v_147 = kerf.linear %v_146, %model_layers_1_mlp_up_proj_weight : tensor<2x12x16xf32>, tensor<12x16xf32>
-  %v_148 = kerf.max %v_147, %c_9 : tensor<2x12x12xf32>
+  %v_148 = kerf.max %c_9, %v_147 : tensor<2x12x12xf32>
   %v_149 = kerf.mul %v_148, %v_148 : tensor<2x12x12xf32>
   %v_150 = kerf.linear %v_149, %model_layers_1_mlp_down_proj_weight : tensor<2x12x12xf32>, tensor<16x12xf32>
   %v_151 = kerf.add %v_144, %v_150 : tensor<2x12x16xf32>

@@ -87,7 +87,7 @@ kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x1
   %v_37 = kerf.layer_norm %v_36, %model_decoder_layers_0_final_layer_norm_weight bias %model_decoder_layers_0_final_layer_norm_bias eps 1.0e-05 : tensor<24x16xf32>, tensor<16xf32>, tensor<16xf32>
   %v_38 = kerf.linear %v_37, %model_decoder_layers_0_fc1_weight bias %model_decoder_layers_0_fc1_bias : tensor<24x16xf32>, tensor<24x16xf32>, tensor<24xf32>
   %c_9 = kerf.constant dense<0.0> : tensor<24x24xf32>
-  %v_39 = kerf.max %v_38, %c_9 : tensor<24x24xf32>
+  %v_39 = kerf.max %c_9, %v_38 : tensor<24x24xf32>
   %v_40 = kerf.linear %v_39, %model_decoder_layers_0_fc2_weight bias %model_decoder_layers_0_fc2_bias : tensor<24x24xf32>, tensor<16x24xf32>, tensor<16xf32>
   %v_41 = kerf.add %v_36, %v_40 : tensor<24x16xf32>
   %v_42 = kerf.reshape %v_41 : tensor<24x16xf32> -> tensor<2x12x16xf32>
@@ -117,7 +117,7 @@ kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x1
   %v_66 = kerf.reshape %v_65 : tensor<2x12x16xf32> -> tensor<24x16xf32>
   %v_67 = kerf.layer_norm %v_66, %model_decoder_layers_1_final_layer_norm_weight bias %model_decoder_layers_1_final_layer_norm_bias eps 1.0e-05 : tensor<24x16xf32>, tensor<16xf32>, tensor<16xf32>
   %v_68 = kerf.linear %v_67, %model_decoder_layers_1_fc1_weight bias %model_decoder_layers_1_fc1_bias : tensor<24x16xf32>, tensor<24x16xf32>, tensor<24xf32>
-  %v_69 = kerf.max %v_68, %c_9 : tensor<24x24xf32>
+  %v_69 = kerf.max %c_9, %v_68 : tensor<24x24xf32>
   %v_70 = kerf.linear %v_69, %model_decoder_layers_1_fc2_weight bias %model_decoder_layers_1_fc2_bias : tensor<24x24xf32>, tensor<16x24xf32>, tensor<16xf32>
   %v_71 = kerf.add %v_66, %v_70 : tensor<24x16xf32>
   %v_72 = kerf.reshape %v_71 : tensor<24x16xf32> -> tensor<2x12x16xf32>
