@@ -65,15 +65,6 @@ static Converted complement(const Source &s) {
 }
 
 /// Remainders of what is not negative.
-static Converted remainder(const Source &s) {
-  FoldingBuilder &b = s.b;
-  Value x = s.operand(0), divisor = s.operand(1);
-  bool isWhole = elementOf(x).isInteger(32);
-  if (!isWhole || b.rangeOf(x).low < 0 || b.rangeOf(divisor).low <= 0)
-    return s.refuse("a remainder of what may be negative or no whole number");
-  return one(b.sub(x, b.mul(b.div(x, divisor), divisor)));
-}
-
 static Value whole(const Source &s, Value like, double number) {
   return s.b.splat(typeOf(like).getShape(), elementOf(like), number);
 }
@@ -154,31 +145,31 @@ static Converted square(const Source &s) {
   return one(s.b.mul(s.operand(0), s.operand(0)));
 }
 
-/// 2 t / (1 - t) with t = tanh(x / 2) where e^x - 1 would lose the digits of a
-/// small x.
-static Converted expMinusOne(const Source &s) {
-  Value x = s.operand(0);
-  if (!elementOf(x).isF32())
+template <Value (*function)(FoldingBuilder &, Value)>
+static Converted ofFloats(const Source &s) {
+  if (!elementOf(s.operand(0)).isF32())
     return s.refuse("a function of whole numbers");
-  PlainBuilder &p = s.b.plain;
-  Value bound = p.constant(x.getType(), 0.5), ones = whole(s, x, 1);
-  Value least = p.constant(x.getType(), -0.5);
-  Value small = p.min(bound, p.max(least, x));
-  Value t = p.tanh(p.mul(small, 0.5));
-  Value precise = p.div(p.mul(t, 2.0), p.sub(ones, t));
-  return one(p.select(p.compare(CompareKind::EQ, x, small), precise,
-                      p.sub(p.exp(x), ones)));
+  return one(function(s.b, s.operand(0)));
 }
 
-/// log(1 + x), and what the rounding of the sum takes from it.
-static Converted logOnePlus(const Source &s) {
-  Value x = s.operand(0);
-  if (!elementOf(x).isF32())
-    return s.refuse("a function of whole numbers");
-  PlainBuilder &p = s.b.plain;
-  Value ones = whole(s, x, 1), y = p.add(x, ones);
-  Value lost = p.sub(x, p.sub(y, ones));
-  return one(p.add(p.log(y), p.div(lost, y)));
+static Value expMinusOne(FoldingBuilder &b, Value x) {
+  return b.expMinusOne(x);
+}
+static Value logOnePlus(FoldingBuilder &b, Value x) { return b.logOnePlus(x); }
+
+/// With t = e^x - 1: (t + t / (t + 1)) / 2.
+static Value hyperbolicSine(FoldingBuilder &b, Value x) {
+  PlainBuilder &p = b.plain;
+  Value t = b.expMinusOne(x);
+  return p.mul(p.add(t, p.div(t, p.add(t, 1.0))), 0.5);
+}
+static Value hyperbolicCosine(FoldingBuilder &b, Value x) {
+  PlainBuilder &p = b.plain;
+  return p.mul(p.add(p.exp(x), p.exp(p.neg(x))), 0.5);
+}
+static Value inverseTanh(FoldingBuilder &b, Value x) {
+  Value apart = b.sub(b.logOnePlus(x), b.logOnePlus(b.neg(x)));
+  return b.plain.mul(apart, 0.5);
 }
 
 /// 1 - erf(x)
@@ -261,6 +252,28 @@ static Converted rounded(const Source &s) {
   if (auto number = FoldingBuilder::splatOf(x))
     return one(whole(s, x, known(*number)));
   return one(wholeOr(s, x, round(s, x)));
+}
+
+/// With the sign of the dividend. The quotient has no gradient, so that the
+/// slope is 1.
+static Converted remainder(const Source &s) {
+  FoldingBuilder &b = s.b;
+  Value x = s.operand(0), divisor = s.operand(1);
+  if (elementOf(x).isF32()) {
+    Value quotient = b.div(x, divisor);
+    Value nearer = b.cast(b.cast(quotient, b.i32()), b.f32());
+    return one(b.sub(x, b.mul(wholeOr(s, quotient, nearer), divisor)));
+  }
+  if (!elementOf(x).isInteger(32) || b.rangeOf(divisor).low <= 0)
+    return s.refuse("a remainder by what may be no positive number");
+  bool isBelow = b.rangeOf(x).low < 0;
+  Value size = isBelow ? b.abs(x) : x;
+  Value rest = b.sub(size, b.mul(b.div(size, divisor), divisor));
+  b.setRange(rest, {0, b.rangeOf(divisor).high - 1});
+  if (!isBelow)
+    return one(rest);
+  Value isNegative = b.compare(CompareKind::LT, x, whole(s, x, 0));
+  return one(b.select(isNegative, b.neg(rest), rest));
 }
 
 static Converted tangent(const Source &s) {
@@ -385,8 +398,11 @@ void kerf::addElements(Conversions &table) {
   table["stablehlo.logistic"] = apply<&P::logistic, logisticOf>;
   table["chlo.erf"] = apply<&P::erf, std::erf>;
   table["chlo.erfc"] = errorComplement;
-  table["stablehlo.exponential_minus_one"] = expMinusOne;
-  table["stablehlo.log_plus_one"] = logOnePlus;
+  table["stablehlo.exponential_minus_one"] = ofFloats<expMinusOne>;
+  table["stablehlo.log_plus_one"] = ofFloats<logOnePlus>;
+  table["chlo.sinh"] = ofFloats<hyperbolicSine>;
+  table["chlo.cosh"] = ofFloats<hyperbolicCosine>;
+  table["chlo.atanh"] = ofFloats<inverseTanh>;
   table["stablehlo.floor"] = rounded<below, std::floor>;
   table["stablehlo.ceil"] = rounded<above, std::ceil>;
   table["stablehlo.round_nearest_even"] = rounded<nearest, std::nearbyint>;

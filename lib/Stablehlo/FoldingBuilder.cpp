@@ -45,6 +45,14 @@ IntRange FoldingBuilder::rangeOf(Value value) const {
   return it == ranges.end() ? IntRange() : it->second;
 }
 
+bool FoldingBuilder::isExact(Value value, int64_t count) const {
+  constexpr int64_t most = 1 << 24;
+  if (!typeOf(value).getElementType().isInteger(32))
+    return true;
+  IntRange range = rangeOf(value);
+  return std::max(-range.low, range.high) <= most / count;
+}
+
 bool FoldingBuilder::isNonNegative(Value value, int depth) {
   if (auto number = splatOf(value))
     return *number >= 0;
@@ -199,6 +207,25 @@ Value FoldingBuilder::neg(Value x) {
     if (auto inner = product.getLhs().getDefiningOp<NegOp>())
       return mul(inner.getOperand(), product.getRhs());
   return plain.neg(x);
+}
+
+Value FoldingBuilder::logOnePlus(Value x) {
+  // What the rounding of 1 + x takes from x is (x - (1 + x - 1)) / (1 + x).
+  Value ones = splat(shapeOf(x), f32(), 1), y = plain.add(x, ones);
+  Value lost = plain.sub(x, plain.sub(y, ones));
+  return plain.add(plain.log(y), plain.div(lost, y));
+}
+
+Value FoldingBuilder::expMinusOne(Value x) {
+  // 2 t / (1 - t) with t = tanh(x / 2), for a small x.
+  Value bound = splat(shapeOf(x), f32(), 0.5);
+  Value least = splat(shapeOf(x), f32(), -0.5);
+  Value small = plain.min(bound, plain.max(least, x));
+  Value t = plain.tanh(plain.mul(small, 0.5));
+  Value ones = splat(shapeOf(x), f32(), 1);
+  Value precise = plain.div(plain.mul(t, 2.0), plain.sub(ones, t));
+  return plain.select(plain.compare(CompareKind::EQ, x, small), precise,
+                      plain.sub(plain.exp(x), ones));
 }
 
 Value FoldingBuilder::abs(Value x) {

@@ -59,6 +59,9 @@ public:
   static std::optional<double> splatOf(mlir::Value value);
   IntRange rangeOf(mlir::Value value) const;
   void setRange(mlir::Value value, IntRange range) { ranges[value] = range; }
+  /// Whether f32 has all sums of so many of a value's elements, which are
+  /// floats or whole numbers.
+  bool isExact(mlir::Value value, int64_t count = 1) const;
   /// True where no element is negative, whatever the parameters are.
   static bool isNonNegative(mlir::Value value, int depth = 8);
 
@@ -70,6 +73,9 @@ public:
   mlir::Value min(mlir::Value a, mlir::Value b);
   mlir::Value neg(mlir::Value x);
   mlir::Value abs(mlir::Value x);
+  /// log(1 + x) and e^x - 1 with the digits of a small x.
+  mlir::Value logOnePlus(mlir::Value x);
+  mlir::Value expMinusOne(mlir::Value x);
   mlir::Value compare(CompareKind kind, mlir::Value a, mlir::Value b);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
   mlir::Value both(mlir::Value a, mlir::Value b);

@@ -131,23 +131,31 @@ static Value reduceKnown(const Source &s, double number, double count,
   return s.b.splat(s.shape(), s.element(), result);
 }
 
-/// Whether a reduction of numbers and their places keeps the largest and, of
-/// equal ones, the first: as jnp.argmax is lowered.
-static bool keepsLargest(Operation *op) {
+/// Whether a reduction of numbers and their places keeps the largest (true) or
+/// the least and, of equal ones, the first: as jnp.argmax and argmin are
+/// lowered. None for others.
+static std::optional<bool> keepsLargest(Operation *op) {
   Block &body = op->getRegion(0).front();
   static const llvm::StringLiteral words[] = {
-      "compare GT", "compare NE", "or",     "compare EQ", "compare LT",
-      "and",        "or",         "select", "select",     "return"};
+      "compare NE", "or",     "compare EQ", "compare LT", "and",
+      "or",         "select", "select",     "return"};
   if (body.getNumArguments() != 4 ||
-      body.getOperations().size() != std::size(words))
-    return false;
-  return llvm::all_of(llvm::zip_equal(body, words), [](auto pair) {
-    auto [inner, expected] = pair;
+      body.getOperations().size() != std::size(words) + 1)
+    return std::nullopt;
+  auto wordAt = [](Operation &inner) {
     std::string word = inner.getName().stripDialect().str();
     if (word == "compare")
       word += " " + wordOf(&inner, "comparison_direction").str();
-    return word == expected;
-  });
+    return word;
+  };
+  std::string first = wordAt(body.front());
+  bool isKnown = llvm::all_of(
+      llvm::zip_equal(llvm::drop_begin(body), words), [&](auto pair) {
+        return wordAt(std::get<0>(pair)) == std::get<1>(pair);
+      });
+  if (!isKnown || (first != "compare GT" && first != "compare LT"))
+    return std::nullopt;
+  return first == "compare GT";
 }
 
 /// The dimension that the numbers 0, 1, .. of a value follow.
@@ -159,33 +167,36 @@ static std::optional<int64_t> countedDim(Value value) {
   return broadcast ? broadcast.getDims()[iota.getDim()] : iota.getDim();
 }
 
-/// The largest number along a dimension, and its place.
-static Converted largestAndPlace(const Source &s) {
+/// The largest or least number along a dimension, and its place.
+static Converted extremeAndPlace(const Source &s) {
   constexpr llvm::StringLiteral others =
-      "a reduction of several tensors at once but that of argmax";
+      "a reduction of several tensors at once but that of argmax and argmin";
   Sizes dims = sizesOf(s.op, "dimensions");
   Value x = s.operand(0);
+  auto isLargest = keepsLargest(s.op);
   if (s.operands.size() != 4 || dims.size() != 1 || !areDims(x, dims) ||
-      !keepsLargest(s.op) || countedDim(s.operand(1)) != dims.front())
+      !isLargest || countedDim(s.operand(1)) != dims.front())
     return s.refuse(others);
-  if (!typeOf(x).getElementType().isF32())
-    return s.refuse("argmax of whole numbers");
   FoldingBuilder &b = s.b;
+  if (!b.isExact(x))
+    return s.refuse("argmax of whole numbers that may be above 2^24");
+  auto turned = [&](Value value) { return *isLargest ? value : b.neg(value); };
   Sizes perm;
   for (int64_t d = 0; d < typeOf(x).getRank(); ++d)
     if (d != dims.front())
       perm.push_back(d);
   perm.push_back(dims.front());
-  Value last = b.transpose(x, perm);
+  Value last = turned(b.cast(b.transpose(x, perm), b.f32()));
   auto op = TopKOp::create(b.plain.builder, b.plain.loc, last, 1);
   b.setRange(op.getIndices(), {0, shapeOf(last).back() - 1});
-  return std::vector<Value>{b.reshape(op.getValues(), s.shape()),
+  Value found = b.cast(turned(op.getValues()), s.element());
+  return std::vector<Value>{b.reshape(found, s.shape()),
                             b.reshape(op.getIndices(), s.shape(1))};
 }
 
 static Converted reduce(const Source &s) {
   if (s.operands.size() != 2)
-    return largestAndPlace(s);
+    return extremeAndPlace(s);
   FoldingBuilder &b = s.b;
   Value x = s.operand(0);
   Sizes dims = sizesOf(s.op, "dimensions");

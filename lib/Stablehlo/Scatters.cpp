@@ -14,7 +14,6 @@ using namespace kerf;
 using namespace mlir;
 
 /// Whole numbers that f32 has.
-static constexpr int64_t kExact = 1 << 24;
 
 namespace {
 
@@ -349,15 +348,6 @@ static bool choosesElements(const Scatter &t) {
          llvm::all_of(dimRange(0, t.rank()), isOne);
 }
 
-/// Whether sums of so many numbers of a value are whole numbers of f32.
-static bool isExact(FoldingBuilder &b, Value value, int64_t count) {
-  Type element = typeOf(value).getElementType();
-  if (!element.isInteger(32))
-    return true;
-  IntRange range = b.rangeOf(value);
-  return std::max(-range.low, range.high) <= kExact / count;
-}
-
 static Converted scatter(const Source &s) {
   auto isSum = addsOrPuts(s.op);
   if (s.operands.size() != 3 || !isSum)
@@ -389,7 +379,7 @@ static Converted scatter(const Source &s) {
   bool isAlone = !t.isSum && areDistinct(t);
   int64_t updates = isAlone ? 1 : typeOf(t.updates).getNumElements();
   Type element = s.element();
-  if (!isExact(b, t.updates, updates) || !isExact(b, region, 1))
+  if (!b.isExact(t.updates, updates) || !b.isExact(region, 1))
     return s.refuse("a scatter of whole numbers that may be above 2^24");
   Value before = b.cast(region, b.f32());
   t.updates = b.cast(t.updates, b.f32());

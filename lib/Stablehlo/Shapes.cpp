@@ -107,44 +107,93 @@ static Converted reverse(const Source &s) {
   return one(x);
 }
 
+namespace {
+/// Where a slice begins along a dimension: a known number, or else a value.
+struct Start {
+  int64_t known = 0;
+  Value value;
+};
+} // namespace
+
 /// The starts of a dynamic slice of `sizes` elements, operands from `first`
-/// on: known numbers, brought inside as StableHLO does. None where one is not
-/// known.
-static std::optional<Sizes> startsOf(const Source &s, size_t first,
-                                     llvm::ArrayRef<int64_t> sizes) {
-  Sizes starts;
+/// on, brought inside as StableHLO does.
+static std::vector<Start> startsOf(const Source &s, size_t first,
+                                   llvm::ArrayRef<int64_t> sizes) {
+  std::vector<Start> starts;
   llvm::ArrayRef<int64_t> shape = shapeOf(s.operand(0));
   for (auto [dim, size] : llvm::enumerate(sizes)) {
     int64_t most = shape[dim] - size;
-    auto start = FoldingBuilder::splatOf(s.operand(first + dim));
-    if (!start && most != 0)
-      return std::nullopt;
-    starts.push_back(
-        std::clamp<int64_t>(start ? static_cast<int64_t>(*start) : 0, 0, most));
+    Value given = s.operand(first + dim);
+    auto number = FoldingBuilder::splatOf(given);
+    auto known = static_cast<int64_t>(number.value_or(0));
+    if (number || most == 0) {
+      starts.push_back({std::clamp<int64_t>(known, 0, most), {}});
+      continue;
+    }
+    Value low = s.b.max(given, s.b.splat({}, s.b.i32(), 0));
+    starts.push_back({0, s.b.min(low, s.b.splat({}, s.b.i32(), most))});
   }
   return starts;
 }
 
+/// `x` with the elements of `dim` that `index` [n] names.
+static Value taken(FoldingBuilder &b, Value x, int64_t dim, Value index) {
+  Sizes perm = dimRange(0, shapeOf(x).size());
+  std::rotate(perm.begin(), perm.begin() + dim, perm.begin() + dim + 1);
+  Value rows = b.plain.gather(b.transpose(x, perm), index);
+  Sizes back = dimRange(0, perm.size());
+  std::rotate(back.begin(), back.begin() + 1, back.begin() + dim + 1);
+  return b.transpose(rows, back);
+}
+
 static Converted dynamicSlice(const Source &s) {
+  FoldingBuilder &b = s.b;
+  Value x = s.operand(0);
   Sizes sizes = sizesOf(s.op, "slice_sizes");
-  if (!isFull(s, "slice_sizes", s.operand(0)) ||
-      s.operands.size() != sizes.size() + 1)
+  if (!isFull(s, "slice_sizes", x) || s.operands.size() != sizes.size() + 1)
     return s.refuse("a slice without its sizes");
-  auto starts = startsOf(s, 1, sizes);
-  if (!starts)
-    return s.refuse("a slice whose start is no known number");
-  return one(s.b.slice(s.operand(0), *starts, sizes));
+  std::vector<Start> starts = startsOf(s, 1, sizes);
+  Sizes offsets, kept(shapeOf(x));
+  for (auto [dim, start] : llvm::enumerate(starts)) {
+    offsets.push_back(start.known);
+    kept[dim] = start.value ? kept[dim] : sizes[dim];
+  }
+  x = b.slice(x, offsets, kept);
+  for (auto [dim, start] : llvm::enumerate(starts))
+    if (start.value)
+      x = taken(b, x, dim,
+                b.add(b.broadcast(start.value, {}, {sizes[dim]}),
+                      b.iota({sizes[dim]}, 0)));
+  return one(x);
 }
 
 static Converted dynamicUpdateSlice(const Source &s) {
+  FoldingBuilder &b = s.b;
   Value whole = s.operand(0), part = s.operand(1);
   Sizes sizes(shapeOf(part)), shape(shapeOf(whole));
   if (s.operands.size() != shape.size() + 2 || sizes.size() != shape.size())
     return s.refuse("an update without its starts");
-  auto starts = startsOf(s, 2, sizes);
-  if (!starts)
-    return s.refuse("an update of a part whose start is no known number");
-  return one(replacePart(s.b, whole, part, *starts));
+  std::vector<Start> starts = startsOf(s, 2, sizes);
+  // Along dimensions whose start is a value, the part becomes as long as the
+  // whole, each element where it belongs; where it has none, the whole stays.
+  Sizes offsets, wide = sizes;
+  std::vector<std::pair<int64_t, Value>> inside; // by dimension: truth values
+  for (auto [dim, start] : llvm::enumerate(starts)) {
+    offsets.push_back(start.known);
+    if (!start.value)
+      continue;
+    int64_t size = wide[dim] = shape[dim];
+    Value at = b.sub(b.iota({size}, 0), b.broadcast(start.value, {}, {size}));
+    Value zero = b.splat({size}, b.i32(), 0);
+    Value last = b.splat({size}, b.i32(), sizes[dim] - 1);
+    Value index = b.min(b.max(at, zero), last);
+    part = taken(b, part, dim, index);
+    inside.push_back({dim, b.compare(CompareKind::EQ, at, index)});
+  }
+  for (auto [dim, condition] : inside)
+    part = b.select(b.broadcast(condition, {dim}, wide), part,
+                    b.slice(whole, offsets, wide));
+  return one(replacePart(b, whole, part, offsets));
 }
 
 void kerf::addShapes(Conversions &table) {

@@ -80,8 +80,7 @@ static Converted sort(const Source &s) {
     return s.refuse("sorting more than 8192 elements");
   Sizes last = dimRange(0, typeOf(key).getRank());
   std::swap(last[*dim], last.back()); // its own inverse
-  IntRange range = b.rangeOf(key);
-  if (s.element().isInteger(32) && std::max(-range.low, range.high) > 1 << 24)
+  if (!b.isExact(key))
     return s.refuse("sorting whole numbers that may be above 2^24");
   Value rows = b.cast(b.transpose(key, last), b.f32());
   int64_t size = shapeOf(rows).back();

@@ -11,6 +11,9 @@
 using namespace kerf;
 using namespace mlir;
 
+/// What jnp.logaddexp computes, as lax.cumlogsumexp combines elements by it.
+static constexpr llvm::StringLiteral kLogOfSum = "logaddexp";
+
 /// Places of a window, at most: each is ops of its own.
 static constexpr int64_t kMostPlaces = 256;
 
@@ -30,8 +33,19 @@ struct Windows {
 };
 } // namespace
 
+/// log(e^x + e^y). Equal ones share the gradient.
+static Value logOfSum(FoldingBuilder &b, Value x, Value y) {
+  OpBuilder &builder = b.plain.builder;
+  Location loc = b.plain.loc;
+  Value most = MaxOp::create(builder, loc, x, y, /*share_ties=*/true);
+  Value least = MinOp::create(builder, loc, x, y, /*share_ties=*/true);
+  return b.add(most, b.logOnePlus(b.plain.exp(b.sub(least, most))));
+}
+
 static Value combined(FoldingBuilder &b, llvm::StringRef kind, Value x,
                       Value y) {
+  if (kind == kLogOfSum)
+    return logOfSum(b, x, y);
   if (kind == "add")
     return b.add(x, y);
   if (kind == "multiply")
@@ -119,16 +133,31 @@ static bool fits(const Windows &w, Value x, llvm::ArrayRef<int64_t> result) {
   return true;
 }
 
+/// Whether a window's elements are combined by jnp.logaddexp, as it is lowered.
+static bool isLogOfSum(Operation *op) {
+  static const llvm::StringLiteral words[] = {
+      "maximum",     "subtract",     "compare", "add",    "abs",   "negate",
+      "exponential", "log_plus_one", "add",     "select", "return"};
+  Block &body = op->getRegion(0).front();
+  return body.getNumArguments() == 2 &&
+         body.getOperations().size() == std::size(words) &&
+         llvm::all_of(llvm::zip_equal(body, words), [](auto pair) {
+           auto [inner, word] = pair;
+           return inner.getName().stripDialect() == word;
+         });
+}
+
 static Converted reduceWindow(const Source &s) {
   static const llvm::StringLiteral kinds[] = {"add", "multiply", "maximum",
-                                              "minimum"};
+                                              "minimum", kLogOfSum};
   Windows w;
-  w.kind = combiner(s.op);
+  w.kind = isLogOfSum(s.op) ? llvm::StringRef(kLogOfSum) : combiner(s.op);
   auto initial = s.operands.size() == 2 ? FoldingBuilder::splatOf(s.operand(1))
                                         : std::nullopt;
   if (!llvm::is_contained(kinds, w.kind) || s.element().isInteger(1))
     return s.refuse("windows by other than sum, product, maximum and minimum");
-  if (!initial || !isNeutral(w.kind, s.element(), *initial))
+  llvm::StringRef like = w.kind == kLogOfSum ? "maximum" : w.kind;
+  if (!initial || !isNeutral(like, s.element(), *initial))
     return s.refuse("windows that begin with another number than the neutral "
                     "one");
   w.neutral = *initial;
@@ -147,8 +176,16 @@ static Converted reduceWindow(const Source &s) {
       !llvm::all_of(sizesOf(s.op, "base_dilations"), isOne))
     return s.refuse("windows whose sizes do not fit, or with holes in what "
                     "they read");
-  if (auto dim = runningDim(w, x))
-    return one(running(s.b, w, x, dim->first, dim->second));
+  if (auto dim = runningDim(w, x)) {
+    Value y = running(s.b, w, x, dim->first, dim->second);
+    int64_t count = w.sizes[dim->first];
+    IntRange each = s.b.rangeOf(x);
+    IntRange all = {std::min(each.low, each.low * count),
+                    std::max(each.high, each.high * count)};
+    if (w.kind == "add" && all.low >= INT32_MIN && all.high <= INT32_MAX)
+      s.b.setRange(y, all); // of whole numbers
+    return one(y);
+  }
   if (w.places() > kMostPlaces)
     return s.refuse("a window of more than 256 places");
   return one(byPlace(s.b, w, x, s.shape()));

@@ -289,6 +289,28 @@ def ties():
     return {"wte": (VOCAB, WIDTH)}, loss
 
 
+def places():
+    """Where values are, and what is read and written where values say; functions that need no digits of 1 + x."""
+
+    def best(x):
+        return jax.lax.stop_gradient(x).argmax(-1)
+
+    def loss(p, tokens, targets):
+        x = p["wte"][tokens]
+        at = best(x)[0, 0]
+        y = x * jnp.argmin(x, -1, keepdims=True) + x * (best(x) * 7 % 5).argmax(1)[:, None, None]
+        y += jnp.select([x > 0.1, x < -0.1], [x, 2 * x], 3 * x) + x * (x > 0.1).argmax(-1, keepdims=True)
+        y += jax.lax.dynamic_slice(x, (0, at, 0), (x.shape[0], 3, WIDTH)).sum(1, keepdims=True)
+        y += jax.lax.dynamic_update_slice(x, x[:, :2, :5] * 3, (0, at, best(x)[1, 0]))
+        y += jax.lax.dynamic_index_in_dim(x, best(x)[0, 1] - 8, 1)
+        y += jnp.mod(x, 0.3) + jnp.fmod(x, 0.2) * 2 + x * jnp.mod(best(x) - 8, 3)[..., None] + x * jax.lax.rem(best(x) - 8, 3)[..., None]
+        y += jax.lax.cumlogsumexp(x, 1) + jax.lax.cumlogsumexp(x, 2, reverse=True) * 2
+        y += jnp.sinh(x) + jnp.cosh(x) + jnp.arctanh(x) + jnp.expm1(x * 1e-6) * 1e6 + jnp.log1p(x * 1e-6) * 1e6
+        return cross_entropy((x + 0.1 * y) @ p["wte"].T, targets)
+
+    return {"wte": (VOCAB, WIDTH)}, loss
+
+
 # Flax Linen
 
 
@@ -483,6 +505,7 @@ CASES = {
     "jax-windows": windows,
     "jax-stops": stops,
     "jax-ties": ties,
+    "jax-places": places,
     "flax-linen": linen(Linen),
     "flax-linen-scan": linen(LinenScan),
     "flax-nnx": nnx_model,

@@ -240,7 +240,9 @@ ORDERS = [
     lambda x: to_classes(F.batch_norm(to_classes(x), weights(x) - 1, weights(x))) + to_classes(F.instance_norm(to_classes(x))),
     lambda x: torch.log1p(x * x / 65536) * 65536 + torch.expm1(x / 65536) * 65536 + torch.expm1(x * 8),
     lambda x: x * torch.einsum("bsd,bsd->bs", x, x[:, :1])[..., None] + torch.einsum("bsd,btd->bst", x, x[:1]) @ x,
-    lambda x: x * (-torch.arange(SEQ))[:, None] + x * (torch.arange(WIDTH) - 3).abs(),
+    lambda x: x * (-torch.arange(SEQ))[:, None] + x * (torch.arange(WIDTH) - 3).abs() + torch.atanh(x),
+    lambda x: torch.remainder(x, 0.25) + torch.fmod(x, 0.125) * 2 + torch.remainder(x, -0.375) + torch.fmod(x, x.roll(1, 1) + 3),
+    lambda x: x * torch.remainder(x.argmax(-1) - 8, 3)[..., None] + x * (x.detach() // 0.125),
 ]
 
 MODULES = {

@@ -62,9 +62,12 @@ def divide(c, a, b):
 def divide_whole(c, a, b, rounding_mode="floor"):
     if rounding_mode is None:
         return divide(c, a, b)
+    if c.dtype not in INTEGERS:
+        rounded = {"floor": floor, "trunc": truncate}[rounding_mode]
+        return c.full(rounded(c, c.w.binary("div", c.value(a, c.dtype), c.value(b, c.dtype))))
     whole = isinstance(b, int) and b > 0 and isinstance(a, Value) and a.dtype in INTEGERS
     if not whole or c.dtype not in INTEGERS:
-        raise Unsupported(f"division with rounding_mode={rounding_mode!r} of what is not positions by a whole number")
+        raise Unsupported(f"division with rounding_mode={rounding_mode!r} by what is no known whole number above 0")
     b = c.value(b, c.dtype)
     if rounding_mode == "floor":
         return c.full(c.w.binary("div", a, b))
@@ -75,6 +78,8 @@ def divide_whole(c, a, b, rounding_mode="floor"):
 
 @op("remainder.Scalar", "remainder.Tensor")
 def remainder(c, a, b):
+    if c.dtype not in INTEGERS:
+        return rest(c, a, b, floor)
     whole = isinstance(b, int) and b > 0 and isinstance(a, Value) and a.dtype in INTEGERS
     if not whole:
         raise Unsupported("a remainder of what is not positions by a whole number")
@@ -82,9 +87,16 @@ def remainder(c, a, b):
     return c.w.binary("sub", a, c.w.binary("mul", quotient, c.value(b, c.dtype)))
 
 
-@op("fmod.Scalar")
+def rest(c, a, b, rounded):
+    a, b = c.value(a, c.dtype), c.value(b, c.dtype)
+    return c.w.binary("sub", a, c.w.binary("mul", rounded(c, c.w.binary("div", a, b)), b))
+
+
+@op("fmod.Scalar", "fmod.Tensor")
 def truncated_remainder(c, a, b):
     """With the sign of the dividend."""
+    if c.dtype not in INTEGERS:
+        return rest(c, a, b, truncate)
     return c.w.binary("mul", remainder(c, absolute(c, a), b), sign(c, a))
 
 
@@ -139,6 +151,11 @@ def hyperbolic(kind):
 
 op("sinh.default")(hyperbolic("sub"))
 op("cosh.default")(hyperbolic("add"))
+
+
+@op("atanh.default")
+def inverse_tanh(c, x):
+    return scaled(c, c.w.binary("sub", log1p(c, x), log1p(c, c.w.unary("neg", x))), 0.5)
 
 
 @op("erfc.default")
